@@ -1,0 +1,86 @@
+//! Token bucket and leaky bucket: one arithmetic, seen from two sides.
+//!
+//! Both keep a *debt*: tokens taken and not yet refilled, or requests queued and not yet drained. It falls
+//! by `limit` tokens a window. Counted in units of 1/window token (window in nanoseconds), every step is a
+//! whole number: a token is `window` units, and `limit` units drain each nanosecond.
+
+use crate::cell::Cell;
+use crate::rule::Rule;
+use crate::time::{Nanos, Timestamp};
+
+/// The debt lets at most this much pile up under a soft limit, so that sums never overflow.
+const MAX_DEBT: u128 = 1 << 120;
+
+#[expect(clippy::cast_possible_truncation, reason = "a u128 is split into its halves")]
+fn pack(debt: u128, at: u64) -> Cell {
+    Cell([debt as u64, (debt >> 64) as u64, at])
+}
+
+fn debt(cell: Cell) -> u128 {
+    u128::from(cell.0[0]) | u128::from(cell.0[1]) << 64
+}
+
+fn capacity(rule: &Rule) -> u128 {
+    u128::from(rule.capacity) * u128::from(rule.window_ns)
+}
+
+/// Drains the debt up to `now`. A clock that went back drains nothing. An enforced bucket never owes more
+/// than it holds: after its burst was lowered it is just empty.
+pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp, overdraw: bool) -> Cell {
+    let at = cell.0[2];
+    let then = now.nanos().max(at);
+    let drained = u128::from(rule.limit) * u128::from(then - at);
+    let mut owed = debt(cell).saturating_sub(drained);
+    if !overdraw {
+        owed = owed.min(capacity(rule));
+    }
+    pack(owed, then)
+}
+
+pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {
+    debt(cell) + u128::from(cost) * u128::from(rule.window_ns) <= capacity(rule)
+}
+
+pub(crate) fn charge(rule: &Rule, cell: Cell, cost: u64) -> Cell {
+    let owed = debt(cell) + u128::from(cost) * u128::from(rule.window_ns);
+    pack(owed.min(MAX_DEBT), cell.0[2])
+}
+
+pub(crate) fn remaining(rule: &Rule, cell: Cell) -> u64 {
+    let room = capacity(rule).saturating_sub(debt(cell));
+    // The quotient is at most the capacity; the narrow division is several times faster.
+    let tokens = match u64::try_from(room) {
+        Ok(room) => room / rule.window_ns,
+        Err(_) => u64::try_from(room / u128::from(rule.window_ns)).unwrap_or(u64::MAX),
+    };
+    tokens.min(rule.capacity)
+}
+
+/// The time until the debt is gone: full again, or drained.
+pub(crate) fn reset(rule: &Rule, cell: Cell, now: Timestamp) -> Nanos {
+    lag(cell, now) + drain_time(rule, debt(cell))
+}
+
+/// The time until `cost` fits; the caller has checked that it fits at all.
+pub(crate) fn wait(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> Nanos {
+    let owed = debt(cell) + u128::from(cost) * u128::from(rule.window_ns);
+    lag(cell, now) + drain_time(rule, owed.saturating_sub(capacity(rule)))
+}
+
+/// How long a request that joins the queue now waits for its turn: what is ahead of it, drained.
+pub(crate) fn turn(rule: &Rule, cell: Cell, now: Timestamp) -> Nanos {
+    lag(cell, now) + drain_time(rule, debt(cell))
+}
+
+/// How far the cell's own time is ahead of a clock that stepped back.
+fn lag(cell: Cell, now: Timestamp) -> Nanos {
+    now.until_nanos(cell.0[2])
+}
+
+fn drain_time(rule: &Rule, owed: u128) -> Nanos {
+    match (u64::try_from(owed), rule.limit) {
+        (_, 0) => Nanos::MAX,
+        (Ok(owed), limit) => Nanos::from(owed.div_ceil(limit)),
+        (Err(_), limit) => owed.div_ceil(u128::from(limit)),
+    }
+}

@@ -1,0 +1,28 @@
+//! The pure heart of Tollgate: limits, their algorithms, stacks of them and the decision on a stack.
+//!
+//! Nothing here knows a clock, a store, a file or a network. Time is an argument, arithmetic is on
+//! integers, and every function gives the same answer for the same input. What is counted lives in a
+//! [`Cell`]; a store keeps cells by [`CounterKey`] and calls [`stack::decide`] on copies of them.
+
+mod bucket;
+pub mod calendar;
+mod cell;
+mod decision;
+mod fixed_window;
+mod key;
+mod log;
+mod reading;
+mod rule;
+mod sliding_counter;
+pub mod stack;
+mod time;
+
+pub use calendar::{BillingAnchor, Calendar, Period};
+pub use cell::Cell;
+pub use decision::{Decision, Retry};
+pub use key::{CounterKey, IdHash, KeySeed};
+pub use log::Log;
+pub use reading::Reading;
+pub use rule::{Algorithm, Anchor, MAX_LIMIT, MAX_LOG_LIMIT, MAX_WINDOW_NS, Rule};
+pub use stack::{Level, Mode, Outcome, Outcomes};
+pub use time::{Nanos, Timestamp};

@@ -1,0 +1,180 @@
+//! A limit's numbers, ready to be computed with.
+
+use crate::bucket;
+use crate::calendar::{Calendar, Period};
+use crate::cell::Cell;
+use crate::fixed_window;
+use crate::log;
+use crate::sliding_counter;
+use crate::time::{Nanos, Timestamp};
+
+/// The largest limit or burst.
+pub const MAX_LIMIT: u64 = 999_999_999_999_999;
+/// The largest limit of a sliding log, whose memory grows with what it admits.
+pub const MAX_LOG_LIMIT: u64 = 100_000;
+/// The longest window: 366 days.
+pub const MAX_WINDOW_NS: u64 = 366 * 86_400 * 1_000_000_000;
+
+/// Where a fixed window begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Anchor {
+    /// At multiples of the window since the Unix epoch.
+    Epoch,
+    /// At the first request that is counted.
+    First,
+}
+
+/// How a limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// Starts full, refills continuously.
+    TokenBucket,
+    /// A queue that drains continuously; a request learns how long until its turn.
+    LeakyBucket,
+    /// A count for each window.
+    FixedWindow(Anchor),
+    /// Every admission remembered for a window's time.
+    SlidingLog,
+    /// Two windows' counts, the older one fading out.
+    SlidingCounter,
+    /// A count for each calendar period.
+    Quota(Period),
+}
+
+/// The numbers of one limit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// How it counts.
+    pub algorithm: Algorithm,
+    /// What a window admits, or a bucket regains in one.
+    pub limit: u64,
+    /// What fits at once: a bucket's burst, else the limit.
+    pub capacity: u64,
+    /// The window; for a quota its nominal length.
+    pub window_ns: u64,
+}
+
+impl Rule {
+    /// A rule for which `capacity` follows from the algorithm. `burst` only means something to buckets.
+    pub fn new(algorithm: Algorithm, limit: u64, burst: Option<u64>, window_ns: u64) -> Self {
+        let bucket = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+        Self {
+            algorithm,
+            limit,
+            capacity: burst.filter(|_| bucket).unwrap_or(limit),
+            window_ns: window_ns.max(1),
+        }
+    }
+
+    /// Whether `cost` can ever be admitted. What a limit of 0 counts never is, whatever its burst.
+    pub fn admits(&self, cost: u64) -> bool {
+        cost == 0 || (self.limit > 0 && cost <= self.capacity)
+    }
+
+    /// Brings a cell to `now`: drained, or rolled into the present window. `overdraw` keeps a soft
+    /// bucket's debt beyond its burst.
+    pub fn advance(&self, cell: Cell, calendar: Calendar<'_>, now: Timestamp, overdraw: bool) -> Cell {
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => bucket::advance(self, cell, now, overdraw),
+            Algorithm::FixedWindow(_) | Algorithm::Quota(_) => {
+                fixed_window::advance(self, cell, calendar, now)
+            }
+            Algorithm::SlidingCounter => sliding_counter::advance(self, cell, now),
+            Algorithm::SlidingLog => cell,
+        }
+    }
+
+    /// Whether an advanced cell has room for `cost`.
+    pub fn fits(&self, cell: Cell, cost: u64, now: Timestamp) -> bool {
+        if cost == 0 {
+            return true;
+        }
+        self.admits(cost)
+            && match self.algorithm {
+                Algorithm::TokenBucket | Algorithm::LeakyBucket => bucket::fits(self, cell, cost),
+                Algorithm::FixedWindow(_) | Algorithm::Quota(_) => fixed_window::fits(self, cell, cost),
+                Algorithm::SlidingCounter => sliding_counter::fits(self, cell, cost, now),
+                Algorithm::SlidingLog => log::fits(self, cell, cost),
+            }
+    }
+
+    /// An advanced cell with `cost` added, whether it fits or not.
+    pub fn charge(&self, cell: Cell, cost: u64, now: Timestamp) -> Cell {
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => bucket::charge(self, cell, cost),
+            Algorithm::FixedWindow(_) | Algorithm::Quota(_) => fixed_window::charge(cell, cost),
+            Algorithm::SlidingCounter => sliding_counter::charge(cell, cost),
+            Algorithm::SlidingLog => log::charge(self, cell, cost, now),
+        }
+    }
+
+    /// What is left of an advanced cell, rounded down.
+    pub fn remaining(&self, cell: Cell, now: Timestamp) -> u64 {
+        if self.limit == 0 {
+            return 0;
+        }
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => bucket::remaining(self, cell),
+            Algorithm::FixedWindow(_) | Algorithm::Quota(_) => fixed_window::remaining(self, cell),
+            Algorithm::SlidingCounter => sliding_counter::remaining(self, cell, now),
+            Algorithm::SlidingLog => log::remaining(self, cell),
+        }
+    }
+
+    /// The time to the window's end; for buckets until full (leaky: empty), for a log until empty.
+    pub fn reset(&self, cell: Cell, now: Timestamp) -> Nanos {
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket if self.limit == 0 => 0,
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => bucket::reset(self, cell, now),
+            Algorithm::FixedWindow(_) | Algorithm::Quota(_) => fixed_window::reset(cell, now),
+            Algorithm::SlidingCounter => sliding_counter::reset(cell, now),
+            Algorithm::SlidingLog => log::reset(self, cell, now),
+        }
+    }
+
+    /// The time until `cost` would fit if nothing else came; `None` if it never will. A log answers for
+    /// the cost its summary was made for.
+    pub fn wait(&self, cell: Cell, cost: u64, now: Timestamp) -> Option<Nanos> {
+        if !self.admits(cost) {
+            return None;
+        }
+        if self.fits(cell, cost, now) {
+            return Some(0);
+        }
+        Some(match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => bucket::wait(self, cell, cost, now),
+            Algorithm::FixedWindow(_) | Algorithm::Quota(_) => fixed_window::reset(cell, now),
+            Algorithm::SlidingCounter => sliding_counter::wait(self, cell, cost, now),
+            Algorithm::SlidingLog => log::wait(cell, now),
+        })
+    }
+
+    /// The time until there is one unit more than now; for fixed windows and quotas until the window's end.
+    pub fn next_unit(&self, cell: Cell, now: Timestamp) -> Nanos {
+        match self.algorithm {
+            Algorithm::FixedWindow(_) | Algorithm::Quota(_) => self.reset(cell, now),
+            Algorithm::SlidingLog => log::wait(cell, now),
+            _ => {
+                let more = self.remaining(cell, now).saturating_add(1);
+                self.wait(cell, more, now).unwrap_or(0)
+            }
+        }
+    }
+
+    /// How long a leaky bucket asks an admitted request to wait for its turn, from the cell before it joined.
+    pub fn turn(&self, before: Cell, now: Timestamp) -> Nanos {
+        match self.algorithm {
+            Algorithm::LeakyBucket if self.limit > 0 => bucket::turn(self, before, now),
+            _ => 0,
+        }
+    }
+
+    /// From when on the cell is the same as an untouched one and may be forgotten.
+    pub fn forgettable_at(&self, cell: Cell, now: Timestamp) -> Timestamp {
+        let length = match self.algorithm {
+            Algorithm::SlidingCounter => self.reset(cell, now) + Nanos::from(self.window_ns),
+            _ => self.reset(cell, now),
+        };
+        now.saturating_add(length)
+    }
+}
