@@ -25,16 +25,17 @@ fn capacity(rule: &Rule) -> u128 {
 }
 
 /// Drains the debt up to `now`. A clock that went back drains nothing. An enforced bucket never owes more
-/// than it holds: after its burst was lowered it is just empty.
+/// than it holds: after its burst was lowered it is as if the last charge had just emptied it. That comes
+/// before the draining, since a denial is not written back and must not hold up the refill that it promised.
 pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp, overdraw: bool) -> Cell {
     let at = cell.0[2];
     let then = now.nanos().max(at);
-    let drained = u128::from(rule.limit) * u128::from(then - at);
-    let mut owed = debt(cell).saturating_sub(drained);
+    let mut owed = debt(cell);
     if !overdraw {
         owed = owed.min(capacity(rule));
     }
-    pack(owed, then)
+    let drained = u128::from(rule.limit) * u128::from(then - at);
+    pack(owed.saturating_sub(drained), then)
 }
 
 pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {

@@ -1,6 +1,6 @@
 //! The identity of a counter: a keyed 128-bit hash of what it counts.
 //!
-//! Ids are hashed with SipHash under a secret seed, so that nobody outside can construct two that meet;
+//! Ids are hashed with `SipHash` under a secret seed, so that nobody outside can construct two that meet;
 //! composing hashed ids is then a cheap mix. Among ten million counters the chance that any two share the
 //! 96 bits a store keeps is below 10^-14 (docs/adr/0002-counter-keys.md).
 
@@ -49,6 +49,11 @@ impl CounterKey {
             folded(self.0 ^ id.0, 0x9e37_79b9_7f4a_7c15).wrapping_add(id.1),
             folded(self.1 ^ id.1, 0xd1b5_4a32_d192_ed03).wrapping_add(id.0),
         )
+    }
+
+    /// Where the counter lives when no org owns it.
+    pub fn home(self) -> u64 {
+        self.0
     }
 
     /// The 96 bits under which a store keeps it; they place it in a table, too.

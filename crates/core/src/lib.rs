@@ -24,5 +24,5 @@ pub use key::{CounterKey, IdHash, KeySeed};
 pub use log::Log;
 pub use reading::Reading;
 pub use rule::{Algorithm, Anchor, MAX_LIMIT, MAX_LOG_LIMIT, MAX_WINDOW_NS, Rule};
-pub use stack::{Level, Mode, Outcome, Outcomes};
+pub use stack::{Former, Level, Mode, Outcome, Outcomes};
 pub use time::{Nanos, Timestamp};

@@ -6,14 +6,16 @@ use crate::cell::Cell;
 use crate::rule::{MAX_LOG_LIMIT, Rule};
 use crate::time::{Nanos, Timestamp};
 
+/// The most an enforced log holds: its limit in entries of 1 that counted at the last charge, and the next
+/// charge, which is added before they are dropped.
 #[expect(clippy::cast_possible_truncation, reason = "100,000 fits everywhere")]
-const MAX_ENTRIES: usize = MAX_LOG_LIMIT as usize;
+const MAX_ENTRIES: usize = MAX_LOG_LIMIT as usize + 1;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     at: u64,
     /// Everything ever admitted up to and with this entry: differences of two are exact sums, so finding
-    /// the moment at which enough room comes back is a binary search.
+    /// the moment at which enough room comes back is a binary search. It may wrap, differences do not.
     total: u64,
 }
 
@@ -21,30 +23,34 @@ struct Entry {
 #[derive(Debug, Clone, Default)]
 pub struct Log {
     entries: VecDeque<Entry>,
-    /// The total up to the newest entry that has already left.
-    left: u64,
+    /// The total up to the newest entry that was dropped.
+    dropped: u64,
 }
 
 impl Log {
-    /// Forgets what has reached the window's age, and sums up the rest for [`crate::stack::decide`].
+    /// Sums up for [`crate::stack::decide`] what has not reached the window's age. An earlier clock than
+    /// before counts as the latest time at which something was charged.
     pub fn summary(&mut self, rule: &Rule, cost: u64, now: Timestamp) -> Cell {
-        self.expire(rule.window_ns, now);
-        let used = self.used();
         let newest = self.entries.back().map_or(0, |entry| entry.at);
-        Cell([used, newest, self.room_at(rule, used, cost)])
+        self.drop_left(rule.window_ns, newest);
+        let now = now.nanos().max(newest);
+        let oldest = self
+            .entries
+            .partition_point(|entry| has_left(entry, rule.window_ns, now));
+        let left = oldest
+            .checked_sub(1)
+            .map_or(0, |last| self.held(&self.entries[last]));
+        let used = self.total() - left;
+        Cell([used, newest, self.room_at(rule, oldest, left, cost)])
     }
 
-    /// Remembers an admission. An earlier clock than before counts as the latest time seen. An enforced log
-    /// holds at most its limit; a soft one that runs on past that merges what is newest, which can only make
-    /// it forget later.
+    /// Remembers an admission, which the log was summed up for. An enforced log holds at most its limit; a
+    /// soft one that runs on past that merges what is newest, which can only make it forget later.
     pub fn push(&mut self, cost: u64, now: Timestamp) {
-        let (newest, total) = self
-            .entries
-            .back()
-            .map_or((0, self.left), |entry| (entry.at, entry.total));
+        let newest = self.entries.back().map_or(0, |entry| entry.at);
         let entry = Entry {
             at: now.nanos().max(newest),
-            total: total.saturating_add(cost),
+            total: self.dropped.wrapping_add(self.total().saturating_add(cost)),
         };
         let full = self.entries.len() >= MAX_ENTRIES;
         match self.entries.back_mut() {
@@ -70,33 +76,47 @@ impl Log {
         }
     }
 
-    fn used(&self) -> u64 {
-        self.entries.back().map_or(0, |entry| entry.total - self.left)
+    /// The sum of all entries that are held.
+    fn total(&self) -> u64 {
+        self.entries.back().map_or(0, |entry| self.held(entry))
     }
 
-    fn expire(&mut self, window_ns: u64, now: Timestamp) {
+    /// The sum of the entries that are held up to and with this one.
+    fn held(&self, entry: &Entry) -> u64 {
+        entry.total.wrapping_sub(self.dropped)
+    }
+
+    /// Drops what had left when something was last charged. Whatever left since may be wanted again: a
+    /// clock that was ahead when somebody only looked may be put right.
+    fn drop_left(&mut self, window_ns: u64, newest: u64) {
         while let Some(entry) = self.entries.front() {
-            if entry.at.saturating_add(window_ns) > now.nanos() {
+            if !has_left(entry, window_ns, newest) {
                 break;
             }
-            self.left = entry.total;
+            self.dropped = entry.total;
             self.entries.pop_front();
         }
     }
 
-    /// When `cost` fits, or if it fits already, when the oldest entry leaves; 0 with none.
-    fn room_at(&self, rule: &Rule, used: u64, cost: u64) -> u64 {
-        let over = used.saturating_add(cost).saturating_sub(rule.limit);
+    /// When `cost`, or one unit for a cost of 0, fits; if it fits already, when the oldest entry that
+    /// counts leaves; 0 with none.
+    fn room_at(&self, rule: &Rule, oldest: usize, left: u64, cost: u64) -> u64 {
+        let wanted = (self.total() - left).saturating_add(cost.max(1));
+        let over = wanted.saturating_sub(rule.limit);
         let leaver = if over == 0 {
-            0
+            oldest
         } else {
-            self.entries
-                .partition_point(|entry| entry.total - self.left < over)
+            let enough = left.saturating_add(over);
+            self.entries.partition_point(|entry| self.held(entry) < enough)
         };
         self.entries
             .get(leaver)
             .map_or(0, |entry| entry.at.saturating_add(rule.window_ns))
     }
+}
+
+fn has_left(entry: &Entry, window_ns: u64, now: u64) -> bool {
+    entry.at.saturating_add(window_ns) <= now
 }
 
 pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {

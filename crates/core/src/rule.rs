@@ -169,6 +169,24 @@ impl Rule {
         }
     }
 
+    /// An untouched counter's cell that has only `room` left.
+    pub fn opened_with(&self, room: u64, calendar: Calendar<'_>, now: Timestamp) -> Cell {
+        let fresh = self.advance(Cell::default(), calendar, now, false);
+        self.charge(fresh, self.capacity.saturating_sub(room), now)
+    }
+
+    /// The longest a counter of this rule can matter after its last charge.
+    pub fn horizon_ns(&self) -> Nanos {
+        let window = Nanos::from(self.window_ns);
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                window * Nanos::from(self.capacity) / Nanos::from(self.limit.max(1))
+            }
+            Algorithm::SlidingCounter => 2 * window,
+            _ => window,
+        }
+    }
+
     /// From when on the cell is the same as an untouched one and may be forgotten.
     pub fn forgettable_at(&self, cell: Cell, now: Timestamp) -> Timestamp {
         let length = match self.algorithm {

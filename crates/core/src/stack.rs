@@ -37,6 +37,22 @@ pub struct Level<'a> {
     pub home: u64,
 }
 
+/// A counter that a level's own replaces since a policy was changed. While the new one is untouched it has
+/// no more room than the old one had left.
+#[derive(Debug, Clone, Copy)]
+pub struct Former<'a> {
+    /// The level it belongs to, by its place in the stack.
+    pub level: usize,
+    /// The old limit's numbers.
+    pub rule: &'a Rule,
+    /// The calendar of its quota.
+    pub calendar: Calendar<'a>,
+    /// Whose count it was.
+    pub key: CounterKey,
+    /// Where it lives.
+    pub home: u64,
+}
+
 /// What became of one level.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {

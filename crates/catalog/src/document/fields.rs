@@ -1,0 +1,170 @@
+//! Reading a mapping field by field: every problem is noted with its place, and nothing stops at the first.
+
+use super::node::{Node, Value};
+use super::problem::{Problems, suggestion};
+
+/// A mapping being read. Fields that nobody asked for are problems when it is [finished](Self::finish).
+pub struct Fields<'n> {
+    items: &'n [(String, Node)],
+    /// The path of this mapping in the document.
+    pub path: String,
+    /// Its line.
+    pub line: usize,
+    asked: Vec<&'static str>,
+}
+
+impl<'n> Fields<'n> {
+    /// Starts to read a mapping, or notes that the node is none.
+    pub fn of(node: &'n Node, path: &str, problems: &mut Problems) -> Option<Self> {
+        let Value::Map(items) = &node.value else {
+            problems.add(node.line, path, format!("must be a mapping, not {}", node.kind()));
+            return None;
+        };
+        Some(Self {
+            items,
+            path: path.to_owned(),
+            line: node.line,
+            asked: Vec::new(),
+        })
+    }
+
+    /// The node of a field, if it is there and not null.
+    pub fn node(&mut self, name: &'static str) -> Option<&'n Node> {
+        self.asked.push(name);
+        let (_, node) = self.items.iter().find(|(key, _)| key == name)?;
+        (!node.is_null()).then_some(node)
+    }
+
+    /// Whether a field is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.items
+            .iter()
+            .any(|(key, node)| key == name && !node.is_null())
+    }
+
+    /// The line of a field, or of the mapping if it is absent.
+    pub fn line_of(&self, name: &str) -> usize {
+        let found = self.items.iter().find(|(key, _)| key == name);
+        found.map_or(self.line, |(_, node)| node.line)
+    }
+
+    /// The path of a field.
+    pub fn path_of(&self, name: &str) -> String {
+        if self.path.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{}.{name}", self.path)
+        }
+    }
+
+    /// Notes a problem with a field.
+    pub fn problem(&self, problems: &mut Problems, name: &str, message: impl Into<String>) {
+        problems.add(self.line_of(name), self.path_of(name), message);
+    }
+
+    /// A field's text.
+    pub fn text(&mut self, name: &'static str, problems: &mut Problems) -> Option<&'n str> {
+        let node = self.node(name)?;
+        let Value::Scalar { text, .. } = &node.value else {
+            self.problem(problems, name, format!("must be text, not {}", node.kind()));
+            return None;
+        };
+        if text.is_empty() {
+            self.problem(problems, name, "must not be empty");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A field's text, made into something; the error says what is wrong with it.
+    pub fn parsed<T>(
+        &mut self,
+        name: &'static str,
+        problems: &mut Problems,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
+        let text = self.text(name, problems)?;
+        match parse(text) {
+            Ok(value) => Some(value),
+            Err(message) => {
+                self.problem(problems, name, message);
+                None
+            }
+        }
+    }
+
+    /// A field that is one of some names.
+    pub fn one_of<T: Copy>(
+        &mut self,
+        name: &'static str,
+        problems: &mut Problems,
+        names: &[(&str, T)],
+    ) -> Option<T> {
+        self.parsed(name, problems, |text| {
+            let found = names.iter().find(|(name, _)| *name == text);
+            found.map(|(_, value)| *value).ok_or_else(|| {
+                let known: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+                let near = suggestion(text, known.iter().copied());
+                format!("`{text}` is not one of {}{near}", known.join(", "))
+            })
+        })
+    }
+
+    /// A field's whole number, at most `max`.
+    pub fn whole(&mut self, name: &'static str, max: u64, problems: &mut Problems) -> Option<u64> {
+        let node = self.node(name)?;
+        let number = match &node.value {
+            Value::Scalar { text, quoted: false } => text.parse::<u64>().ok(),
+            _ => None,
+        };
+        let number = number.filter(|number| *number <= max);
+        if number.is_none() {
+            self.problem(problems, name, format!("must be a whole number from 0 to {max}"));
+        }
+        number
+    }
+
+    /// A field that is true or false.
+    pub fn flag(&mut self, name: &'static str, problems: &mut Problems) -> Option<bool> {
+        self.one_of(name, problems, &[("true", true), ("false", false)])
+    }
+
+    /// The items of a field that is a list, each with its path.
+    pub fn list(&mut self, name: &'static str, problems: &mut Problems) -> Vec<(String, &'n Node)> {
+        let path = self.path_of(name);
+        let Some(node) = self.node(name) else {
+            return Vec::new();
+        };
+        let Value::List(items) = &node.value else {
+            self.problem(problems, name, format!("must be a list, not {}", node.kind()));
+            return Vec::new();
+        };
+        let numbered = items.iter().enumerate();
+        numbered
+            .map(|(index, item)| (format!("{path}[{index}]"), item))
+            .collect()
+    }
+
+    /// Notes fields that belong to a later version, so that nobody believes them to be in force.
+    pub fn unavailable(&mut self, names: &[&'static str], problems: &mut Problems) {
+        for name in names {
+            if self.node(name).is_some() {
+                self.problem(problems, name, "is not available in this version");
+            }
+        }
+    }
+
+    /// Notes every field that nobody asked for, with the nearest known name.
+    pub fn finish(self, problems: &mut Problems) {
+        for (name, node) in self.items {
+            if !self.asked.contains(&name.as_str()) {
+                let near = suggestion(name, self.asked.iter().copied());
+                problems.add(
+                    node.line,
+                    self.path_of(name),
+                    format!("is not a known field{near}"),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Policy files: YAML with a place for every node, so that each problem can name line and field.
+
+mod fields;
+mod node;
+mod policy_file;
+mod problem;
+mod yaml;
+
+pub use fields::Fields;
+pub use node::{Node, Value};
+pub use policy_file::parse_policy_set;
+pub(crate) use problem::suggestion;
+pub use problem::{Problem, Problems};
+pub use yaml::parse_yaml;

@@ -1,0 +1,188 @@
+//! YAML into nodes. Aliases are followed, within bounds; keys are text and never repeat.
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Parser, ScalarStyle};
+
+use super::node::{Node, Value};
+use super::problem::Problems;
+
+/// Nodes a document may have once its aliases are followed: a bound against ones made to explode.
+const MAX_NODES: usize = 20_000_000;
+const MAX_DEPTH: usize = 64;
+
+/// Reads one YAML document. An empty one is an empty mapping.
+pub fn parse_yaml(text: &str) -> Result<Node, Problems> {
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str(text) {
+        match event {
+            Ok((event, span)) => builder.take(event, span.start.line()),
+            Err(error) => {
+                let marker = error.marker();
+                builder
+                    .problems
+                    .add(marker.line(), "", format!("not valid YAML: {}", error.info()));
+                break;
+            }
+        }
+        if !builder.problems.0.is_empty() {
+            break;
+        }
+    }
+    if builder.problems.0.is_empty() {
+        Ok(builder.root.unwrap_or(Node {
+            value: Value::Map(Vec::new()),
+            line: 1,
+        }))
+    } else {
+        Err(builder.problems)
+    }
+}
+
+enum Open {
+    List {
+        items: Vec<Node>,
+        line: usize,
+        anchor: usize,
+    },
+    Map {
+        items: Vec<(String, Node)>,
+        key: Option<(String, usize)>,
+        line: usize,
+        anchor: usize,
+    },
+}
+
+#[derive(Default)]
+struct Builder {
+    root: Option<Node>,
+    open: Vec<Open>,
+    anchors: HashMap<usize, (Node, usize)>,
+    nodes: usize,
+    documents: usize,
+    problems: Problems,
+}
+
+impl Builder {
+    fn take(&mut self, event: Event<'_>, line: usize) {
+        match event {
+            Event::DocumentStart(_) => {
+                self.documents += 1;
+                if self.documents > 1 {
+                    self.problems
+                        .add(line, "", "holds a second document; one is expected");
+                }
+            }
+            Event::Scalar(text, style, anchor, _) => {
+                let value = Value::Scalar {
+                    text: text.into_owned(),
+                    quoted: style != ScalarStyle::Plain,
+                };
+                self.close(Node { value, line }, anchor);
+            }
+            Event::SequenceStart(anchor, _) => self.enter(
+                Open::List {
+                    items: Vec::new(),
+                    line,
+                    anchor,
+                },
+                line,
+            ),
+            Event::MappingStart(anchor, _) => {
+                self.enter(
+                    Open::Map {
+                        items: Vec::new(),
+                        key: None,
+                        line,
+                        anchor,
+                    },
+                    line,
+                );
+            }
+            Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
+                Some(Open::List { items, line, anchor }) => {
+                    self.close(
+                        Node {
+                            value: Value::List(items),
+                            line,
+                        },
+                        anchor,
+                    );
+                }
+                Some(Open::Map {
+                    items, line, anchor, ..
+                }) => {
+                    self.close(
+                        Node {
+                            value: Value::Map(items),
+                            line,
+                        },
+                        anchor,
+                    );
+                }
+                None => {}
+            },
+            Event::Alias(anchor) => match self.anchors.get(&anchor) {
+                Some((_, size)) if self.nodes + size > MAX_NODES => {
+                    self.problems.add(line, "", "aliases make the document too large");
+                }
+                Some((node, size)) => {
+                    let node = node.clone();
+                    self.nodes += size;
+                    self.close(node, 0);
+                }
+                None => self
+                    .problems
+                    .add(line, "", "refers to an anchor that is not complete"),
+            },
+            _ => {}
+        }
+    }
+
+    fn enter(&mut self, open: Open, line: usize) {
+        self.open.push(open);
+        if self.open.len() > MAX_DEPTH {
+            self.problems.add(line, "", "is nested too deeply");
+        }
+    }
+
+    /// Puts a finished node where it belongs.
+    fn close(&mut self, node: Node, anchor: usize) {
+        self.nodes += 1;
+        if anchor != 0 {
+            let size = size(&node);
+            self.anchors.insert(anchor, (node.clone(), size));
+        }
+        match self.open.last_mut() {
+            None => self.root = Some(node),
+            Some(Open::List { items, .. }) => items.push(node),
+            Some(Open::Map { items, key, .. }) => match (key.take(), node) {
+                (Some((name, _)), node) => items.push((name, node)),
+                (
+                    None,
+                    Node {
+                        value: Value::Scalar { text, .. },
+                        line,
+                    },
+                ) => {
+                    // Small maps are the rule; a quadratic look stays cheaper than a set.
+                    if items.iter().any(|(name, _)| *name == text) {
+                        self.problems.add(line, text.clone(), "is given twice");
+                    }
+                    *key = Some((text, line));
+                }
+                (None, node) => self
+                    .problems
+                    .add(node.line, "", "has a key that is not plain text"),
+            },
+        }
+    }
+}
+
+fn size(node: &Node) -> usize {
+    1 + match &node.value {
+        Value::Scalar { .. } => 0,
+        Value::List(items) => items.iter().map(size).sum(),
+        Value::Map(items) => items.iter().map(|(_, node)| size(node)).sum(),
+    }
+}

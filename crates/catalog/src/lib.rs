@@ -1,0 +1,13 @@
+//! What limits there are and whom they apply to: tiers, orgs, endpoint classes, policies, overrides.
+//!
+//! A policy file is read into a [`model::PolicySet`] ([`document`]), which is compiled into an immutable
+//! [`snapshot::Snapshot`], which resolves a [`Request`] into the stack of levels a store decides. Nothing
+//! here counts, and nothing here knows how a request arrived.
+
+pub mod document;
+pub mod model;
+mod request;
+pub mod route;
+pub mod snapshot;
+
+pub use request::{Request, RequestError};

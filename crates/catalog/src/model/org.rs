@@ -1,0 +1,83 @@
+//! Organizations.
+
+use jiff::tz::TimeZone;
+use tollgate_core::BillingAnchor;
+
+use crate::document::{Fields, Problems};
+
+/// An organization: its plan, its clock, its billing day.
+#[derive(Debug, Clone)]
+pub struct Org {
+    /// Its id.
+    pub id: String,
+    /// Its tier.
+    pub tier: String,
+    /// Its time zone.
+    pub zone: TimeZone,
+    /// Where its billing months begin.
+    pub anchor: BillingAnchor,
+    /// The line it stands on.
+    pub line: usize,
+}
+
+impl Org {
+    /// Reads `{orgId, tier, timezone, billingAnchor}`.
+    pub fn read(mut fields: Fields<'_>, problems: &mut Problems) -> Option<Self> {
+        let id = fields.parsed("orgId", problems, |text| {
+            super::check_id(text).map_err(str::to_owned)?;
+            Ok(text.to_owned())
+        });
+        if !fields.has("orgId") {
+            fields.problem(problems, "orgId", "is missing");
+        }
+        let tier = fields
+            .text("tier", problems)
+            .unwrap_or(super::DEFAULT_TIER)
+            .to_owned();
+        let zone = fields
+            .parsed("timezone", problems, read_zone)
+            .unwrap_or(TimeZone::UTC);
+        let anchor = fields
+            .parsed("billingAnchor", problems, read_anchor)
+            .unwrap_or_default();
+        fields.unavailable(&["adaptiveWeight"], problems);
+        let line = fields.line;
+        fields.finish(problems);
+        Some(Self {
+            id: id?,
+            tier,
+            zone,
+            anchor,
+            line,
+        })
+    }
+}
+
+/// Reads a time zone's name.
+pub fn read_zone(name: &str) -> Result<TimeZone, String> {
+    if name == "UTC" {
+        return Ok(TimeZone::UTC);
+    }
+    TimeZone::get(name).map_err(|_| {
+        let known: Vec<String> = jiff::tz::db()
+            .available()
+            .map(|zone| zone.as_str().to_owned())
+            .collect();
+        let near = crate::document::suggestion(name, known.iter().map(String::as_str));
+        format!("`{name}` is not a time zone, such as Europe/Berlin{near}")
+    })
+}
+
+fn read_anchor(text: &str) -> Result<BillingAnchor, String> {
+    if let Ok(at) = text.parse::<jiff::Timestamp>() {
+        return Ok(BillingAnchor::Instant(at));
+    }
+    if text.len() == 10
+        && let Ok(date) = text.parse::<jiff::civil::Date>()
+    {
+        return Ok(BillingAnchor::Date(date));
+    }
+    Err(format!(
+        "`{text}` is neither a date such as 2024-01-31 nor an instant such as 2024-01-31T09:00:00Z"
+    ))
+}

@@ -1,0 +1,137 @@
+//! Overrides: other values for one org, or for one app, key or user of it.
+
+use tollgate_core::Timestamp;
+
+use super::policy::Values;
+use super::scope::{Dimension, Scope};
+use crate::document::{Fields, Problems};
+use crate::route::Pattern;
+
+/// Whom of the org an override is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Who {
+    /// Everyone.
+    Org,
+    /// One app.
+    App(String),
+    /// One user.
+    User(String),
+    /// One key.
+    Key(String),
+}
+
+impl Who {
+    /// The dimension it narrows to.
+    pub fn dimension(&self) -> Dimension {
+        match self {
+            Self::Org => Dimension::Org,
+            Self::App(_) => Dimension::App,
+            Self::User(_) => Dimension::User,
+            Self::Key(_) => Dimension::Key,
+        }
+    }
+}
+
+impl std::fmt::Display for Who {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Org => f.write_str("org"),
+            Self::App(id) => write!(f, "app {id}"),
+            Self::User(id) => write!(f, "user {id}"),
+            Self::Key(id) => write!(f, "key {id}"),
+        }
+    }
+}
+
+/// Other values for one org, or for one app, key or user of it.
+#[derive(Debug, Clone)]
+pub struct Override {
+    /// The org it belongs to.
+    pub org: String,
+    /// Whom of it.
+    pub who: Who,
+    /// The policy it is for, by id…
+    pub policy: Option<String>,
+    /// …else by scope,
+    pub scope: Option<Scope>,
+    /// routes,
+    pub pattern: Option<Pattern>,
+    /// permission and window.
+    pub required_scope: Option<String>,
+    /// The new values. The window is one of them only beside a policy's id.
+    pub values: Values,
+    /// When it ends.
+    pub expires: Option<Timestamp>,
+    /// Why it was made.
+    pub reason: Option<String>,
+    /// The line it stands on.
+    pub line: usize,
+    /// Its path in the document.
+    pub path: String,
+}
+
+impl Override {
+    /// Reads an override.
+    pub fn read(mut fields: Fields<'_>, problems: &mut Problems) -> Option<Self> {
+        let before = problems.0.len();
+        let mut id = |name: &'static str, problems: &mut Problems| {
+            fields.parsed(name, problems, |text| {
+                super::check_id(text)
+                    .map(|()| text.to_owned())
+                    .map_err(str::to_owned)
+            })
+        };
+        let org = id("orgId", problems);
+        let named = [
+            id("appId", problems).map(Who::App),
+            id("userId", problems).map(Who::User),
+            id("keyId", problems).map(Who::Key),
+        ];
+        if !fields.has("orgId") {
+            fields.problem(problems, "orgId", "is missing");
+        }
+        let mut named = named.into_iter().flatten();
+        let who = named.next().unwrap_or(Who::Org);
+        if named.next().is_some() {
+            problems.add(
+                fields.line,
+                &fields.path,
+                "names more than one of appId, keyId and userId",
+            );
+        }
+        let policy = fields.text("policyId", problems).map(str::to_owned);
+        let path = fields.path_of("scope");
+        let scope = fields
+            .node("scope")
+            .and_then(|node| Scope::read(node, &path, problems));
+        let pattern = fields.parsed("endpointPattern", problems, Pattern::parse);
+        let required_scope = fields.text("requiredScope", problems).map(str::to_owned);
+        let values = Values::read(&mut fields, problems);
+        let expires = fields.parsed("expiresAt", problems, |text| {
+            let at = text.parse::<jiff::Timestamp>().ok();
+            let nanos = at.and_then(|at| u64::try_from(at.as_nanosecond()).ok());
+            nanos
+                .map(Timestamp::from_nanos)
+                .ok_or_else(|| format!("`{text}` is not an instant such as 2024-07-15T00:00:00Z"))
+        });
+        let reason = fields.text("reason", problems).map(str::to_owned);
+        let (line, path) = (fields.line, fields.path.clone());
+        fields.finish(problems);
+        if problems.0.len() > before {
+            return None;
+        }
+        Some(Self {
+            org: org?,
+            who,
+            policy,
+            scope,
+            pattern,
+            required_scope,
+            values,
+            expires,
+            reason,
+            line,
+            path,
+        })
+    }
+}

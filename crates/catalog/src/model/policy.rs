@@ -1,0 +1,405 @@
+//! A policy: one limit, and whom it is for.
+
+use jiff::tz::TimeZone;
+use tollgate_core::{Algorithm, Anchor, MAX_LIMIT, MAX_LOG_LIMIT, Mode};
+
+use super::scope::Scope;
+use super::window::Window;
+use crate::document::{Fields, Node, Problems, Value};
+use crate::route::Pattern;
+
+/// What a policy does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyMode {
+    /// It takes part in decisions.
+    On(Mode),
+    /// It does nothing.
+    Off,
+}
+
+/// What happens when a shared store can't answer. The memory store always can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailMode {
+    /// Let through.
+    Open,
+    /// Refuse.
+    Closed,
+    /// Count on this node alone.
+    Local,
+}
+
+/// How much of a limit may lie unused in leases of a shared store. The memory store is exact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Accuracy {
+    /// None: every decision is made in the store.
+    Exact,
+    /// This share, in hundredths of a percent.
+    Within(u32),
+}
+
+/// Whose midnight a quota resets at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Zone {
+    /// A named zone's.
+    Fixed(TimeZone),
+    /// The org's own.
+    Org,
+}
+
+/// A condition on one of a request's descriptors.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Descriptor {
+    /// The descriptor's name.
+    pub name: String,
+    /// The value, or what it begins with.
+    pub value: String,
+    /// Whether it is only the beginning.
+    pub prefix: bool,
+}
+
+/// The values that a policy sets and an override may set anew.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Values {
+    /// How it counts, without a fixed window's anchor or a quota's period.
+    pub algorithm: Option<&'static str>,
+    /// What a window admits.
+    pub limit: Option<u64>,
+    /// A bucket's capacity.
+    pub burst: Option<u64>,
+    /// The window.
+    pub window: Option<Window>,
+    /// Where a fixed window begins.
+    pub anchor: Option<Anchor>,
+    /// Whose midnight counts.
+    pub zone: Option<Zone>,
+    /// The count's name.
+    pub counter: Option<String>,
+    /// What of the request it counts.
+    pub unit: Option<String>,
+    /// What happens when a shared store is away.
+    pub fail_mode: Option<FailMode>,
+    /// What it does.
+    pub mode: Option<PolicyMode>,
+    /// How much may lie unused in leases.
+    pub accuracy: Option<Accuracy>,
+    /// How far apart clients are told to come back.
+    pub reset_jitter_ns: Option<u64>,
+    /// Whether clients may see it.
+    pub expose: Option<bool>,
+    /// How many bits of an IPv4 address are counted apart.
+    pub ipv4_prefix: Option<u8>,
+    /// How many bits of an IPv6 address are counted apart.
+    pub ipv6_prefix: Option<u8>,
+}
+
+/// One limit, and whom it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Policy {
+    /// Its id.
+    pub id: String,
+    /// The tier it is for; `None` for all.
+    pub tier: Option<String>,
+    /// What is counted together.
+    pub scope: Scope,
+    /// The routes it is for.
+    pub pattern: Pattern,
+    /// The permission a request must carry.
+    pub required_scope: Option<String>,
+    /// Conditions on descriptors.
+    pub descriptors: Vec<Descriptor>,
+    /// Its numbers and modes.
+    pub values: Values,
+    /// The line it stands on.
+    pub line: usize,
+}
+
+const ALGORITHMS: [(&str, &str); 6] = [
+    ("token_bucket", "token_bucket"),
+    ("leaky_bucket", "leaky_bucket"),
+    ("fixed_window", "fixed_window"),
+    ("sliding_window_log", "sliding_window_log"),
+    ("sliding_window_counter", "sliding_window_counter"),
+    ("quota", "quota"),
+];
+
+impl Policy {
+    /// Reads a policy.
+    pub fn read(mut fields: Fields<'_>, problems: &mut Problems) -> Option<Self> {
+        let before = problems.0.len();
+        let id = fields.parsed("id", problems, |text| {
+            super::check_policy_id(text)?;
+            Ok(text.to_owned())
+        });
+        let tier = fields.text("orgTier", problems).filter(|tier| *tier != "*");
+        let scope = read_scope(&mut fields, problems);
+        let pattern = fields.parsed("endpointPattern", problems, Pattern::parse);
+        let required_scope = fields.text("requiredScope", problems).map(str::to_owned);
+        let path = fields.path_of("match");
+        let conditions = fields.node("match");
+        let descriptors = conditions.map_or_else(Vec::new, |node| read_descriptors(node, &path, problems));
+        let values = Values::read(&mut fields, problems);
+        for name in ["limit", "window"] {
+            if !fields.has(name) {
+                fields.problem(problems, name, "is missing");
+            }
+        }
+        let line = fields.line;
+        let path = fields.path.clone();
+        fields.finish(problems);
+        if problems.0.len() > before {
+            return None;
+        }
+        let mut policy = Self {
+            id: id.unwrap_or_default(),
+            tier: tier.map(str::to_owned),
+            scope: scope.unwrap_or_default(),
+            pattern: pattern.unwrap_or_default(),
+            required_scope,
+            descriptors,
+            values,
+            line,
+        };
+        if policy.id.is_empty() {
+            policy.id = policy.derived_id();
+        }
+        policy.values.check(line, &path, problems);
+        (problems.0.len() == before).then_some(policy)
+    }
+
+    /// An id made of tier, scope, pattern, algorithm and window, for a policy that brings none.
+    fn derived_id(&self) -> String {
+        let mut id = String::new();
+        let window = self
+            .values
+            .window
+            .map_or_else(String::new, |window| window.to_string());
+        let tier = self.tier.as_deref().unwrap_or("all");
+        let pattern = self.pattern.to_string();
+        let pattern = if self.pattern.is_any() { "any" } else { &pattern };
+        for part in [
+            tier,
+            &self.scope.to_string(),
+            pattern,
+            self.values.algorithm_name(),
+            &window,
+        ] {
+            if !id.is_empty() {
+                id.push('-');
+            }
+            for character in part.chars() {
+                match character {
+                    'A'..='Z' | 'a'..='z' | '0'..='9' | '.' | '_' | ':' => id.push(character),
+                    _ if id.ends_with(['-', '.']) => {}
+                    _ => id.push('.'),
+                }
+            }
+        }
+        id.truncate(128);
+        id
+    }
+}
+
+impl Values {
+    /// The algorithm's name: a quota where the window is a calendar period, else a token bucket by default.
+    pub fn algorithm_name(&self) -> &'static str {
+        self.algorithm.unwrap_or(match self.window {
+            Some(Window::Calendar(_)) => "quota",
+            _ => "token_bucket",
+        })
+    }
+
+    /// The algorithm with its anchor or period.
+    pub fn algorithm(&self) -> Algorithm {
+        match (self.algorithm_name(), self.window) {
+            ("leaky_bucket", _) => Algorithm::LeakyBucket,
+            ("fixed_window", _) => Algorithm::FixedWindow(self.anchor.unwrap_or(Anchor::Epoch)),
+            ("sliding_window_log", _) => Algorithm::SlidingLog,
+            ("sliding_window_counter", _) => Algorithm::SlidingCounter,
+            (_, Some(Window::Calendar(period))) => Algorithm::Quota(period),
+            _ => Algorithm::TokenBucket,
+        }
+    }
+
+    /// These values where they are set, else those of `base`.
+    #[must_use]
+    pub fn over(&self, base: &Self) -> Self {
+        let this = self.clone();
+        let base = base.clone();
+        // A burst that was left to follow the limit goes on following it; one that was set stays.
+        Self {
+            algorithm: this.algorithm.or(base.algorithm),
+            limit: this.limit.or(base.limit),
+            burst: this.burst.or(base.burst),
+            window: this.window.or(base.window),
+            anchor: this.anchor.or(base.anchor),
+            zone: this.zone.or(base.zone),
+            counter: this.counter.or(base.counter),
+            unit: this.unit.or(base.unit),
+            fail_mode: this.fail_mode.or(base.fail_mode),
+            mode: this.mode.or(base.mode),
+            accuracy: this.accuracy.or(base.accuracy),
+            reset_jitter_ns: this.reset_jitter_ns.or(base.reset_jitter_ns),
+            expose: this.expose.or(base.expose),
+            ipv4_prefix: this.ipv4_prefix.or(base.ipv4_prefix),
+            ipv6_prefix: this.ipv6_prefix.or(base.ipv6_prefix),
+        }
+    }
+
+    /// Reads the fields that policies and overrides have in common.
+    pub fn read(fields: &mut Fields<'_>, problems: &mut Problems) -> Self {
+        let modes = [
+            ("enforce", PolicyMode::On(Mode::Enforce)),
+            ("shadow", PolicyMode::On(Mode::Shadow)),
+            ("soft", PolicyMode::On(Mode::Soft)),
+            ("off", PolicyMode::Off),
+        ];
+        let fail_modes = [
+            ("open", FailMode::Open),
+            ("closed", FailMode::Closed),
+            ("local", FailMode::Local),
+        ];
+        let id = |text: &str| {
+            super::check_id(text)
+                .map(|()| text.to_owned())
+                .map_err(str::to_owned)
+        };
+        let prefix = |number: u64| u8::try_from(number).ok();
+        let values = Self {
+            algorithm: fields.one_of("algorithm", problems, &ALGORITHMS),
+            limit: fields.whole("limit", MAX_LIMIT, problems),
+            burst: fields.whole("burst", MAX_LIMIT, problems),
+            window: fields.parsed("window", problems, Window::parse),
+            anchor: fields.one_of(
+                "anchor",
+                problems,
+                &[("epoch", Anchor::Epoch), ("first", Anchor::First)],
+            ),
+            zone: fields.parsed("timezone", problems, |name| match name {
+                "org" => Ok(Zone::Org),
+                name => super::org::read_zone(name).map(Zone::Fixed),
+            }),
+            counter: fields.parsed("counter", problems, id),
+            unit: fields.parsed("unit", problems, id),
+            fail_mode: fields.one_of("failMode", problems, &fail_modes),
+            mode: fields.one_of("mode", problems, &modes),
+            accuracy: fields.parsed("accuracy", problems, read_accuracy),
+            reset_jitter_ns: fields.parsed("resetJitter", problems, Window::parse_length),
+            expose: fields.flag("expose", problems),
+            ipv4_prefix: fields.whole("ipv4Prefix", 32, problems).and_then(prefix),
+            ipv6_prefix: fields.whole("ipv6Prefix", 128, problems).and_then(prefix),
+        };
+        let later = [
+            "softThreshold",
+            "maxDelayMs",
+            "phaseIn",
+            "adaptive",
+            "graphqlCosts",
+        ];
+        fields.unavailable(&later, problems);
+        values
+    }
+
+    /// Notes values that contradict each other.
+    pub fn check(&self, line: usize, path: &str, problems: &mut Problems) {
+        let algorithm = self.algorithm_name();
+        let mut add = |field: &str, message: String| problems.add(line, format!("{path}.{field}"), message);
+        match (algorithm, self.window) {
+            ("quota", Some(Window::Length(_))) => {
+                add(
+                    "window",
+                    "a quota's window is day, week, month or billing_month".into(),
+                );
+            }
+            (name, Some(Window::Calendar(_))) if name != "quota" => {
+                add(
+                    "window",
+                    format!("only a quota has a calendar window; {name} takes one such as 1m"),
+                );
+            }
+            _ => {}
+        }
+        if algorithm == "sliding_window_log" && self.limit > Some(MAX_LOG_LIMIT) {
+            add(
+                "limit",
+                "a sliding_window_log remembers each request: its limit is at most 100000".into(),
+            );
+        }
+        if self.burst.is_some() && !algorithm.ends_with("bucket") {
+            add(
+                "burst",
+                format!("means nothing to {algorithm}; only buckets have one"),
+            );
+        }
+        if self.anchor.is_some() && algorithm != "fixed_window" {
+            add(
+                "anchor",
+                format!("means nothing to {algorithm}; only fixed_window has one"),
+            );
+        }
+        if self.zone.is_some() && algorithm != "quota" {
+            add(
+                "timezone",
+                format!("means nothing to {algorithm}; only quota has one"),
+            );
+        }
+    }
+}
+
+fn read_scope(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Scope> {
+    let path = fields.path_of("scope");
+    Scope::read(fields.node("scope")?, &path, problems)
+}
+
+fn read_accuracy(text: &str) -> Result<Accuracy, String> {
+    if text == "exact" {
+        return Ok(Accuracy::Exact);
+    }
+    let hundredths = text.strip_suffix('%').and_then(|number| {
+        let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+        let part = format!("{part:0<2}");
+        let digits = |text: &str| {
+            text.bytes()
+                .all(|byte| byte.is_ascii_digit())
+                .then(|| text.parse::<u32>().ok())
+        };
+        let (whole, part) = (
+            digits(whole)??,
+            digits(part.get(..2).filter(|two| *two == part)?)??,
+        );
+        whole.checked_mul(100)?.checked_add(part)
+    });
+    hundredths
+        .filter(|hundredths| (1..=10_000).contains(hundredths))
+        .map(Accuracy::Within)
+        .ok_or_else(|| format!("`{text}` is neither exact nor a percentage such as 5%"))
+}
+
+fn read_descriptors(node: &Node, path: &str, problems: &mut Problems) -> Vec<Descriptor> {
+    let Value::Map(items) = &node.value else {
+        problems.add(
+            node.line,
+            path,
+            format!("must be a mapping of names to values, not {}", node.kind()),
+        );
+        return Vec::new();
+    };
+    let mut descriptors = Vec::new();
+    for (name, node) in items {
+        let path = format!("{path}.{name}");
+        let Value::Scalar { text, .. } = &node.value else {
+            problems.add(node.line, path, "must be text");
+            continue;
+        };
+        if let Err(problem) = super::check_id(name).and(super::check_id(text)) {
+            problems.add(node.line, path, problem);
+            continue;
+        }
+        let value = text.strip_suffix('*').unwrap_or(text);
+        descriptors.push(Descriptor {
+            name: name.clone(),
+            value: value.to_owned(),
+            prefix: value.len() < text.len(),
+        });
+    }
+    descriptors
+}

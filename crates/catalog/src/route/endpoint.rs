@@ -1,0 +1,236 @@
+//! A request's method and path in their one form.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// The longest endpoint that is looked at.
+const MAX_BYTES: usize = 8192;
+
+/// Why an endpoint is not one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndpointError {
+    /// It is longer than 8192 bytes.
+    TooLong,
+    /// The method is not a word.
+    Method,
+    /// The path does not begin with a slash.
+    NoSlash,
+    /// A percent sign is not followed by two hexadecimal digits.
+    Escape,
+    /// There is a control character in it.
+    Control,
+}
+
+impl fmt::Display for EndpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TooLong => "is longer than 8192 bytes",
+            Self::Method => "must be a method and a path, such as `POST /v1/exports`",
+            Self::NoSlash => "must have a path that begins with `/`",
+            Self::Escape => "has a `%` that is not followed by two hexadecimal digits",
+            Self::Control => "contains a control character",
+        })
+    }
+}
+
+impl std::error::Error for EndpointError {}
+
+/// A method and a normalised path.
+///
+/// In this order: the query and fragment are dropped, escapes decoded once, backslashes made slashes,
+/// matrix parameters (`;…`) cut off each segment, empty and `.` segments left out, `..` taken back, letters
+/// lowered. `/V1//Exports/%2e%2e/exports;x=1/?q` is `/v1/exports`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint<'a> {
+    method: Option<Cow<'a, str>>,
+    /// The path without its first slash; segments are separated by single slashes.
+    path: Cow<'a, [u8]>,
+}
+
+impl<'a> Endpoint<'a> {
+    /// Reads `METHOD /path` or `/path`.
+    pub fn parse(text: &'a str) -> Result<Self, EndpointError> {
+        match text.split_once(' ') {
+            _ if text.starts_with('/') => Self::of(None, text),
+            Some((method, path)) => Self::of(Some(method), path),
+            None => Err(EndpointError::Method),
+        }
+    }
+
+    /// An endpoint of a method and a path as they came in a request.
+    pub fn of(method: Option<&'a str>, path: &'a str) -> Result<Self, EndpointError> {
+        if path.len() > MAX_BYTES {
+            return Err(EndpointError::TooLong);
+        }
+        let method = method.map(read_method).transpose()?;
+        let Some(rest) = path.strip_prefix('/') else {
+            return Err(EndpointError::NoSlash);
+        };
+        let path = if is_normal(rest.as_bytes()) {
+            Cow::Borrowed(rest.as_bytes())
+        } else {
+            Cow::Owned(normalise(rest.as_bytes())?)
+        };
+        Ok(Self { method, path })
+    }
+
+    /// The method in capitals.
+    pub fn method(&self) -> Option<&str> {
+        self.method.as_deref()
+    }
+
+    /// The segments of the path.
+    pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
+        let none = self.path.is_empty();
+        self.path.split(|byte| *byte == b'/').filter(move |_| !none)
+    }
+}
+
+impl fmt::Display for Endpoint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(method) = &self.method {
+            write!(f, "{method} ")?;
+        }
+        write!(f, "/{}", String::from_utf8_lossy(&self.path))
+    }
+}
+
+fn read_method(method: &str) -> Result<Cow<'_, str>, EndpointError> {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if method.is_empty() || method.len() > 32 || !method.bytes().all(word) {
+        return Err(EndpointError::Method);
+    }
+    Ok(if method.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        Cow::Owned(method.to_ascii_uppercase())
+    } else {
+        Cow::Borrowed(method)
+    })
+}
+
+/// Whether a path (without its first slash) is in its normal form as it stands. Most are, and need no copy.
+fn is_normal(path: &[u8]) -> bool {
+    let mut previous = b'/';
+    for byte in path {
+        let plain = match byte {
+            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'~' | b':' | b'@' | b'{' | b'}' | b',' | b'+' => true,
+            b'/' | b'.' => previous != b'/',
+            _ => false,
+        };
+        if !plain {
+            return false;
+        }
+        previous = *byte;
+    }
+    path.is_empty() || previous != b'/'
+}
+
+fn normalise(path: &[u8]) -> Result<Vec<u8>, EndpointError> {
+    let end = path.iter().position(|byte| matches!(byte, b'?' | b'#'));
+    let decoded = decode(&path[..end.unwrap_or(path.len())])?;
+    let mut normal: Vec<u8> = Vec::with_capacity(decoded.len());
+    for segment in decoded.split(|byte| *byte == b'/') {
+        let end = segment.iter().position(|byte| *byte == b';');
+        match &segment[..end.unwrap_or(segment.len())] {
+            b"" | b"." => {}
+            b".." => {
+                let parent = normal.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+                normal.truncate(parent);
+            }
+            name => {
+                if !normal.is_empty() {
+                    normal.push(b'/');
+                }
+                normal.extend_from_slice(name);
+            }
+        }
+    }
+    Ok(normal)
+}
+
+fn decode(path: &[u8]) -> Result<Vec<u8>, EndpointError> {
+    let mut decoded = Vec::with_capacity(path.len());
+    let mut rest = path.iter();
+    while let Some(byte) = rest.next() {
+        let byte = if *byte == b'%' {
+            let mut digit = || rest.next().and_then(|byte| (*byte as char).to_digit(16));
+            let (Some(high), Some(low)) = (digit(), digit()) else {
+                return Err(EndpointError::Escape);
+            };
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "two hexadecimal digits make a byte"
+            )]
+            let byte = (high * 16 + low) as u8;
+            byte
+        } else {
+            *byte
+        };
+        decoded.push(match byte {
+            0..0x20 | 0x7f => return Err(EndpointError::Control),
+            b'\\' => b'/',
+            byte => byte.to_ascii_lowercase(),
+        });
+    }
+    Ok(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normal(text: &str) -> String {
+        Endpoint::parse(text).unwrap().to_string()
+    }
+
+    #[test]
+    fn tricks_do_not_make_another_path() {
+        for trick in [
+            "POST /v1/exports",
+            "post /v1/exports",
+            "POST /V1/Exports",
+            "POST /v1/exports/",
+            "POST //v1///exports//",
+            "POST /v1/./exports",
+            "POST /v1/x/../exports",
+            "POST /v1/x/%2e%2E/exports",
+            "POST /v1/x/..;a=b/exports",
+            "POST /v1;jsessionid=7/exports;v=2",
+            "POST /v1%2fexports",
+            "POST /v1\\exports",
+            "POST /v1%5cexports",
+            "POST /%76%31/%45xports",
+            "POST /v1/exports?limit=7",
+            "POST /v1/exports#top",
+            "POST /v1/exports?a=/../b",
+            "POST /../../v1/exports",
+        ] {
+            assert_eq!(normal(trick), "POST /v1/exports", "{trick}");
+        }
+        assert_eq!(normal("/"), "/");
+        assert_eq!(normal("GET /.."), "GET /");
+        assert_eq!(normal("GET /a.b/.c/..d"), "GET /a.b/.c/..d");
+        assert_eq!(
+            normal("GET /%252e%252e/a"),
+            "GET /%2e%2e/a",
+            "escapes are decoded once"
+        );
+    }
+
+    #[test]
+    fn what_is_not_an_endpoint_is_refused() {
+        for (text, error) in [
+            ("exports", EndpointError::Method),
+            ("GET exports", EndpointError::NoSlash),
+            ("GET http://host/", EndpointError::NoSlash),
+            ("G@T /", EndpointError::Method),
+            ("GET /%2", EndpointError::Escape),
+            ("GET /%zz", EndpointError::Escape),
+            ("GET /a%00b", EndpointError::Control),
+            ("GET /a\nb", EndpointError::Control),
+        ] {
+            assert_eq!(Endpoint::parse(text), Err(error), "{text}");
+        }
+        let long = format!("/{}", "a".repeat(9000));
+        assert_eq!(Endpoint::parse(&long), Err(EndpointError::TooLong));
+    }
+}

@@ -1,0 +1,137 @@
+//! All patterns an endpoint matches, found in one walk down its segments.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+
+use super::endpoint::Endpoint;
+use super::pattern::{Route, Segment};
+
+/// The numbers of the routes that match, in ascending order.
+pub type Matches = SmallVec<[u32; 8]>;
+
+/// Routes by number, as a tree of segments.
+#[derive(Debug, Default)]
+pub struct Router {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    texts: HashMap<Box<[u8]>, usize>,
+    param: Option<usize>,
+    /// Routes that end here.
+    ends: Vec<(Option<Box<str>>, u32)>,
+    /// Routes that go on with anything from here.
+    opens: Vec<(Option<Box<str>>, u32)>,
+}
+
+impl Router {
+    /// Adds a route under a number.
+    pub fn add(&mut self, route: &Route, number: u32) {
+        if self.nodes.is_empty() {
+            self.nodes.push(Node::default());
+        }
+        let mut at = 0;
+        for segment in &route.segments {
+            let fresh = self.nodes.len();
+            let node = &mut self.nodes[at];
+            at = match segment {
+                Segment::Text(text) => *node.texts.entry(text.as_bytes().into()).or_insert(fresh),
+                Segment::Param(_) => *node.param.get_or_insert(fresh),
+            };
+            if at == fresh {
+                self.nodes.push(Node::default());
+            }
+        }
+        let method = route.method.as_deref().map(Box::from);
+        let node = &mut self.nodes[at];
+        let list = if route.open {
+            &mut node.opens
+        } else {
+            &mut node.ends
+        };
+        list.push((method, number));
+    }
+
+    /// The numbers of all routes that match.
+    pub fn matches(&self, endpoint: &Endpoint<'_>) -> Matches {
+        let mut found = Matches::new();
+        if self.nodes.is_empty() {
+            return found;
+        }
+        let method = endpoint.method();
+        // Every node is reached by one path of the tree, so the walk visits none twice.
+        let mut here: SmallVec<[usize; 8]> = SmallVec::from_slice(&[0]);
+        let mut next: SmallVec<[usize; 8]> = SmallVec::new();
+        for segment in endpoint.segments() {
+            for at in &here {
+                let node = &self.nodes[*at];
+                collect(&node.opens, method, &mut found);
+                next.extend(node.texts.get(segment).copied());
+                next.extend(node.param);
+            }
+            here.clear();
+            std::mem::swap(&mut here, &mut next);
+            if here.is_empty() {
+                break;
+            }
+        }
+        for at in &here {
+            collect(&self.nodes[*at].ends, method, &mut found);
+            collect(&self.nodes[*at].opens, method, &mut found);
+        }
+        found.sort_unstable();
+        found
+    }
+}
+
+/// A route without a method fits all; one with a method fits only requests that have it.
+fn collect(routes: &[(Option<Box<str>>, u32)], method: Option<&str>, found: &mut Matches) {
+    let fitting = routes
+        .iter()
+        .filter(|(wanted, _)| wanted.is_none() || wanted.as_deref() == method);
+    found.extend(fitting.map(|(_, number)| *number));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pattern::Pattern;
+    use super::*;
+
+    fn router(patterns: &[&str]) -> Router {
+        let mut router = Router::default();
+        for (number, pattern) in (0..).zip(patterns) {
+            let Pattern::Route(route) = Pattern::parse(pattern).unwrap() else {
+                panic!("{pattern} is not a route");
+            };
+            router.add(&route, number);
+        }
+        router
+    }
+
+    #[test]
+    fn finds_all_that_match() {
+        let router = router(&[
+            "/*",
+            "GET /users/{id}",
+            "/users/me",
+            "/users/{id}/posts",
+            "POST /users/*",
+            "/",
+            "/users/{id}/*",
+        ]);
+        for (endpoint, expected) in [
+            ("GET /users/7", &[0, 1, 6][..]),
+            ("GET /users/me", &[0, 1, 2, 6]),
+            ("/users/me", &[0, 2, 6]),
+            ("POST /users", &[0, 4]),
+            ("POST /users/7/posts", &[0, 3, 4, 6]),
+            ("GET /", &[0, 5]),
+            ("GET /other", &[0]),
+        ] {
+            let endpoint = Endpoint::parse(endpoint).unwrap();
+            assert_eq!(router.matches(&endpoint).as_slice(), expected, "{endpoint}");
+        }
+    }
+}

@@ -1,0 +1,535 @@
+//! From a policy set to a snapshot. Whatever does not fit together is found here, before anything is used.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use tollgate_core::{Algorithm, BillingAnchor, IdHash, KeySeed, Timestamp};
+
+use super::limit::{Limit, OverrideNote, Routes};
+use super::org::{Condition, Extra, OrgEntry, OrgTable, Replacement};
+use super::resolve::sort_key;
+use super::{Past, Snapshot, Tier};
+use crate::document::{Problems, suggestion};
+use crate::model::{DEFAULT_TIER, Dimension, Override, Policy, PolicySet, Scope, Who};
+use crate::route::{Pattern, Router};
+
+/// How many past snapshots are remembered for the limits that count anew since.
+const MAX_PASTS: usize = 4;
+
+impl Snapshot {
+    /// Compiles a policy set. With the snapshot it replaces, limits that now count anew start with no more
+    /// room than their old counters have left.
+    pub fn compile(
+        set: &PolicySet,
+        seed: KeySeed,
+        replaces: Option<(&Arc<Self>, Timestamp)>,
+    ) -> Result<Self, Problems> {
+        let mut compiler = Compiler::new(set, seed);
+        compiler.add_tiers();
+        compiler.add_orgs();
+        compiler.add_overrides();
+        compiler.check_shared_buckets();
+        if !compiler.problems.0.is_empty() {
+            compiler.problems.0.sort_by_key(|problem| problem.line);
+            return Err(compiler.problems);
+        }
+        let mut snapshot = compiler.snapshot;
+        if let Some((past, now)) = replaces {
+            snapshot.remember(past, now);
+        }
+        Ok(snapshot)
+    }
+
+    /// Keeps the past while a counter of it may still matter.
+    fn remember(&mut self, past: &Arc<Self>, now: Timestamp) {
+        let inherited = past.formers.iter().filter(|older| now < older.until);
+        let mut formers: Vec<Past> = inherited
+            .map(|older| Past {
+                snapshot: older.snapshot.clone(),
+                until: older.until,
+            })
+            .collect();
+        // A limit counts anew if, under the same id, the two snapshots know different counters.
+        let mut counters: HashMap<&str, HashSet<IdHash>> = HashMap::new();
+        for limit in self.all_limits() {
+            counters.entry(&limit.id).or_default().insert(limit.counter);
+        }
+        let mut known: HashMap<&str, HashSet<IdHash>> = HashMap::new();
+        for limit in past.all_limits() {
+            known.entry(&limit.id).or_default().insert(limit.counter);
+        }
+        let changed = |id: &str| counters.get(id).is_some_and(|now| known.get(id) != Some(now));
+        let horizons = past
+            .all_limits()
+            .filter(|limit| changed(&limit.id))
+            .map(|limit| limit.rule.horizon_ns());
+        if let Some(longest) = horizons.max() {
+            formers.push(Past {
+                snapshot: past.clone(),
+                until: now.saturating_add(longest),
+            });
+        }
+        let surplus = formers.len().saturating_sub(MAX_PASTS);
+        formers.drain(..surplus);
+        self.formers = formers;
+    }
+
+    fn all_limits(&self) -> impl Iterator<Item = &Limit> {
+        let replaced = self
+            .orgs
+            .iter()
+            .flat_map(|org| org.replacements.iter().map(|r| &r.limit));
+        let extra = self
+            .orgs
+            .iter()
+            .flat_map(|org| org.extras.iter().map(|extra| &extra.limit));
+        self.limits.iter().chain(replaced).chain(extra)
+    }
+}
+
+struct Compiler<'p> {
+    set: &'p PolicySet,
+    snapshot: Snapshot,
+    route_numbers: HashMap<&'p Pattern, u32>,
+    problems: Problems,
+}
+
+impl<'p> Compiler<'p> {
+    fn new(set: &'p PolicySet, seed: KeySeed) -> Self {
+        let stranger = OrgEntry {
+            id: "".into(),
+            tier: 0,
+            zone: TimeZone::UTC,
+            anchor: BillingAnchor::First,
+            replacements: Vec::new(),
+            extras: Vec::new(),
+        };
+        let mut compiler = Self {
+            set,
+            snapshot: Snapshot {
+                seed,
+                limits: Vec::new(),
+                tiers: Vec::new(),
+                tier_names: HashMap::new(),
+                orgs: OrgTable::default(),
+                stranger,
+                routes: Router::default(),
+                classes: Router::default(),
+                class_names: Vec::new(),
+                class_of: Vec::new(),
+                formers: Vec::new(),
+            },
+            route_numbers: HashMap::new(),
+            problems: Problems::default(),
+        };
+        compiler.add_classes();
+        compiler
+    }
+
+    fn add_classes(&mut self) {
+        let snapshot = &mut self.snapshot;
+        for (entry, class) in (0..).zip(&self.set.endpoint_classes) {
+            let known = snapshot.class_names.iter().position(|name| **name == class.class);
+            let number = known.unwrap_or_else(|| {
+                snapshot.class_names.push(class.class.as_str().into());
+                snapshot.class_names.len() - 1
+            });
+            snapshot.class_of.push(u32::try_from(number).unwrap_or(u32::MAX));
+            match &class.pattern {
+                Pattern::Route(route) => snapshot.classes.add(route, entry),
+                // Every path is below the root.
+                _ => snapshot.classes.add(&everything(), entry),
+            }
+        }
+    }
+
+    /// The number of a pattern's routes, in the snapshot's routers.
+    fn routes(&mut self, pattern: &'p Pattern, line: usize) -> Routes {
+        match pattern {
+            Pattern::Any => Routes::Any,
+            Pattern::Class(class) => {
+                let known = self.snapshot.class_names.iter().position(|name| **name == *class);
+                if let Some(number) = known.and_then(|number| u32::try_from(number).ok()) {
+                    return Routes::Class(number);
+                }
+                self.problems.add(
+                    line,
+                    "endpointPattern",
+                    format!("there is no endpoint class `{class}`"),
+                );
+                Routes::Any
+            }
+            Pattern::Route(route) => {
+                let next = u32::try_from(self.route_numbers.len()).unwrap_or(u32::MAX);
+                let number = *self.route_numbers.entry(pattern).or_insert(next);
+                if number == next {
+                    self.snapshot.routes.add(route, number);
+                }
+                Routes::Route(number)
+            }
+        }
+    }
+
+    fn add_tiers(&mut self) {
+        for policy in &self.set.policies {
+            let routes = self.routes(&policy.pattern, policy.line);
+            let limit = Limit::new(policy, routes, self.snapshot.seed);
+            self.snapshot.limits.push(limit);
+        }
+        let set = self.set;
+        let named = set.tiers.iter().map(String::as_str);
+        let of_orgs = set.orgs.iter().map(|org| org.tier.as_str());
+        let of_policies = set.policies.iter().filter_map(|policy| policy.tier.as_deref());
+        for name in [DEFAULT_TIER]
+            .into_iter()
+            .chain(named)
+            .chain(of_orgs)
+            .chain(of_policies)
+        {
+            self.add_tier(name);
+        }
+    }
+
+    fn add_tier(&mut self, name: &str) {
+        let snapshot = &mut self.snapshot;
+        if snapshot.tier_names.contains_key(name) {
+            return;
+        }
+        let number = u32::try_from(snapshot.tiers.len()).unwrap_or(u32::MAX);
+        let fits = |limit: &Limit| limit.origin.tier.as_deref().is_none_or(|tier| tier == name);
+        let numbered = (0..).zip(&snapshot.limits);
+        let mut limits: Vec<u32> = numbered
+            .filter(|(_, limit)| fits(limit))
+            .map(|(number, _)| number)
+            .collect();
+        limits.sort_by_key(|index| sort_key(&snapshot.limits[*index as usize]));
+        snapshot.tier_names.insert(name.into(), number);
+        snapshot.tiers.push(Tier {
+            name: name.into(),
+            limits,
+        });
+    }
+
+    fn add_orgs(&mut self) {
+        for org in &self.set.orgs {
+            let tier = self
+                .snapshot
+                .tier_names
+                .get(org.tier.as_str())
+                .copied()
+                .unwrap_or(0);
+            let entry = OrgEntry {
+                id: org.id.as_str().into(),
+                tier,
+                zone: org.zone.clone(),
+                anchor: org.anchor,
+                replacements: Vec::new(),
+                extras: Vec::new(),
+            };
+            self.snapshot
+                .orgs
+                .insert(self.snapshot.seed.id(org.id.as_bytes()), entry);
+        }
+    }
+
+    fn add_overrides(&mut self) {
+        for change in &self.set.overrides {
+            let hash = self.snapshot.seed.id(change.org.as_bytes());
+            if self.snapshot.orgs.get(hash, &change.org).is_none() {
+                // An org that is only named by an override is one of the default tier.
+                let entry = OrgEntry {
+                    id: change.org.as_str().into(),
+                    tier: 0,
+                    zone: TimeZone::UTC,
+                    anchor: BillingAnchor::First,
+                    replacements: Vec::new(),
+                    extras: Vec::new(),
+                };
+                self.snapshot.orgs.insert(hash, entry);
+            }
+            self.add_override(change, hash);
+        }
+    }
+
+    fn add_override(&mut self, change: &'p Override, org: IdHash) {
+        let tier = self
+            .snapshot
+            .orgs
+            .get(org, &change.org)
+            .map_or(0, |entry| entry.tier);
+        match self.pick(change, tier) {
+            Err(message) => self.problems.add(change.line, &change.path, message),
+            Ok(Pick::Inert) => {}
+            Ok(Pick::Policy(index)) => self.change_policy(change, org, index),
+            Ok(Pick::New) => self.add_limit(change, org),
+        }
+    }
+
+    /// The policy that an override is for.
+    fn pick(&self, change: &Override, tier: u32) -> Result<Pick, String> {
+        let policies = &self.set.policies;
+        let of_tier = &self.snapshot.tiers[tier as usize].limits;
+        if let Some(id) = &change.policy {
+            let Some(index) = policies.iter().position(|policy| policy.id == *id) else {
+                let near = suggestion(id, policies.iter().map(|policy| policy.id.as_str()));
+                return Err(format!("there is no policy `{id}`{near}"));
+            };
+            let policy = &policies[index];
+            if change.scope.as_ref().is_some_and(|scope| *scope != policy.scope) {
+                return Err(format!("the policy `{id}` has the scope {}", policy.scope));
+            }
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            return Ok(if of_tier.contains(&index) {
+                Pick::Policy(index)
+            } else {
+                Pick::Inert
+            });
+        }
+        let fits = |policy: &Policy| {
+            change.scope.as_ref().is_none_or(|scope| *scope == policy.scope)
+                && change
+                    .pattern
+                    .as_ref()
+                    .is_none_or(|pattern| *pattern == policy.pattern)
+                && change
+                    .values
+                    .window
+                    .is_none_or(|window| Some(window) == policy.values.window)
+                && (change.required_scope.is_none() || change.required_scope == policy.required_scope)
+        };
+        let fitting: Vec<u32> = of_tier
+            .iter()
+            .copied()
+            .filter(|index| fits(&policies[*index as usize]))
+            .collect();
+        match fitting.as_slice() {
+            [index] => Ok(Pick::Policy(*index)),
+            [] if change.values.limit.is_some() && change.values.window.is_some() => Ok(Pick::New),
+            [] => Err(format!(
+                "fits none of the policies of {}; name one by policyId, or give limit and window for a new limit",
+                change.org
+            )),
+            several => {
+                let ids: Vec<&str> = several
+                    .iter()
+                    .map(|index| policies[*index as usize].id.as_str())
+                    .collect();
+                Err(format!(
+                    "fits several policies: {}; name one by policyId",
+                    ids.join(", ")
+                ))
+            }
+        }
+    }
+
+    fn change_policy(&mut self, change: &'p Override, org: IdHash, index: u32) {
+        let base = &self.set.policies[index as usize];
+        let narrower_route = change
+            .pattern
+            .as_ref()
+            .filter(|pattern| **pattern != base.pattern);
+        let mut policy = base.clone();
+        policy.values = change.values.over(&base.values);
+        if base.values.burst.is_some() && change.values.burst.is_none() && change.values.algorithm.is_some() {
+            policy.values.burst = None;
+        }
+        if let Some(required) = &change.required_scope {
+            policy.required_scope = Some(required.clone());
+        }
+        let replaces = narrower_route.is_none() && replaces(&base.scope, &change.who);
+        if !replaces || !base.scope.within_org() {
+            // Counted apart: by whom it is for, under an id that tells it from the policy's own.
+            policy.scope = base.scope.with(change.who.dimension());
+        }
+        if !replaces {
+            policy.id = beside_id(&base.id, change);
+        }
+        let line = change.line;
+        policy.values.check(line, &change.path, &mut self.problems);
+        let routes = self.routes(narrower_route.unwrap_or(&base.pattern), line);
+        if let Some(pattern) = narrower_route {
+            policy.pattern = pattern.clone();
+        }
+        let hides = replaces.then(|| base.values.limit.unwrap_or(0));
+        let limit = self.overridden(&policy, routes, change, hides);
+        let when = condition(change);
+        let Some(entry) = self.snapshot.orgs.get_mut(org) else {
+            return;
+        };
+        if replaces {
+            // Narrower beats wider, then newer beats older: the first that fits is taken.
+            let rank = rank(&change.who);
+            let place = entry
+                .replacements
+                .iter()
+                .position(|other| rank >= self::rank(&other.when.who));
+            let place = place.unwrap_or(entry.replacements.len());
+            entry.replacements.insert(
+                place,
+                Replacement {
+                    of: index,
+                    when,
+                    limit,
+                },
+            );
+        } else {
+            entry.extras.push(Extra { when, limit });
+        }
+    }
+
+    /// A limit that only this org has.
+    fn add_limit(&mut self, change: &'p Override, org: IdHash) {
+        let scope = change.scope.clone().unwrap_or_default();
+        let scope = match change.who {
+            Who::Org => scope,
+            _ if change.scope.is_none() => Scope::of(change.who.dimension()),
+            _ => scope.with(change.who.dimension()),
+        };
+        let pattern = change.pattern.as_ref().unwrap_or(&ANY_ROUTE);
+        let window = change
+            .values
+            .window
+            .map_or_else(String::new, |window| format!("-{window}"));
+        let policy = Policy {
+            id: beside_id(
+                &format!("{}{window}", scope.to_string().replace('+', ".")),
+                change,
+            ),
+            tier: None,
+            scope: if scope.within_org() {
+                scope
+            } else {
+                scope.with(Dimension::Org)
+            },
+            pattern: pattern.clone(),
+            required_scope: change.required_scope.clone(),
+            descriptors: Vec::new(),
+            values: change.values.clone(),
+            line: change.line,
+        };
+        policy.values.check(change.line, &change.path, &mut self.problems);
+        let routes = self.routes(pattern, change.line);
+        let limit = self.overridden(&policy, routes, change, None);
+        let when = condition(change);
+        if let Some(entry) = self.snapshot.orgs.get_mut(org) {
+            // The newer of two that say the same takes the older one's place.
+            entry.extras.retain(|extra| extra.limit.id != limit.id);
+            entry.extras.push(Extra { when, limit });
+        }
+    }
+
+    fn overridden(&self, policy: &Policy, routes: Routes, change: &Override, hides: Option<u64>) -> Limit {
+        let mut limit = Limit::new(policy, routes, self.snapshot.seed);
+        limit.origin.overridden = Some(Box::new(OverrideNote {
+            line: change.line,
+            who: change.who.to_string().into(),
+            reason: change.reason.as_deref().map(Into::into),
+            expires: change.expires,
+            hides,
+        }));
+        limit
+    }
+
+    /// A bucket can't refill at two rates: limits of one tier that share a bucket must agree on theirs.
+    fn check_shared_buckets(&mut self) {
+        for tier in &self.snapshot.tiers {
+            let mut seen: HashMap<_, &Limit> = HashMap::new();
+            for limit in tier
+                .limits
+                .iter()
+                .map(|index| &self.snapshot.limits[*index as usize])
+            {
+                if !matches!(
+                    limit.rule.algorithm,
+                    Algorithm::TokenBucket | Algorithm::LeakyBucket
+                ) {
+                    continue;
+                }
+                if let Some(other) = seen.insert(limit.counter, limit)
+                    && other.rule.limit != limit.rule.limit
+                {
+                    let message = format!(
+                        "shares its counter with the policy `{}`, and a bucket can't refill at two rates: give both the same limit",
+                        other.id
+                    );
+                    self.problems
+                        .add(limit.origin.line, format!("policies ({})", limit.id), message);
+                }
+            }
+        }
+        self.problems.0.dedup();
+    }
+}
+
+static ANY_ROUTE: Pattern = Pattern::Any;
+
+enum Pick {
+    /// This policy.
+    Policy(u32),
+    /// A policy that is not for the org's tier.
+    Inert,
+    /// None: it makes a limit of its own.
+    New,
+}
+
+/// Whether values for `who` stand in for those of a limit of this scope. Where `who` is narrower than what
+/// is counted together, they are a cap of its own beside the limit instead, since a narrower limit only
+/// tightens; so it is with an org against limits that protect the service from all orgs.
+fn replaces(scope: &Scope, who: &Who) -> bool {
+    let has = |dimension: &Dimension| scope.dimensions().contains(dimension);
+    match who {
+        Who::Org => !has(&Dimension::Global) && (scope.within_org() || !has(&Dimension::Endpoint)),
+        Who::App(_) => has(&Dimension::App) || has(&Dimension::Key),
+        Who::User(_) => has(&Dimension::User),
+        Who::Key(_) => has(&Dimension::Key),
+    }
+}
+
+fn rank(who: &Who) -> u8 {
+    match who {
+        Who::Org => 0,
+        Who::App(_) => 1,
+        Who::User(_) => 2,
+        Who::Key(_) => 3,
+    }
+}
+
+fn condition(change: &Override) -> Condition {
+    Condition {
+        who: change.who.clone(),
+        expires: change.expires,
+    }
+}
+
+/// The id of a limit that an override made: the base's, and whom and what it is for.
+fn beside_id(base: &str, change: &Override) -> String {
+    let who = match &change.who {
+        Who::Org => format!("org:{}", change.org),
+        Who::App(id) => format!("app:{id}"),
+        Who::User(id) => format!("user:{id}"),
+        Who::Key(id) => format!("key:{id}"),
+    };
+    let route = change
+        .pattern
+        .as_ref()
+        .map_or_else(String::new, |pattern| format!(":{pattern}"));
+    let plain = |character: char| {
+        if character.is_ascii_alphanumeric() || "._:-".contains(character) {
+            character
+        } else {
+            '.'
+        }
+    };
+    let mut id: String = format!("{base}:{who}{route}").chars().map(plain).collect();
+    id.truncate(128);
+    id
+}
+
+fn everything() -> crate::route::Route {
+    crate::route::Route {
+        method: None,
+        segments: Vec::new(),
+        open: true,
+    }
+}

@@ -1,0 +1,104 @@
+//! Why a policy applies to a request or does not, and where its values came from.
+
+use std::fmt;
+
+use tollgate_core::Timestamp;
+
+use super::Snapshot;
+use super::limit::Limit;
+use crate::model::Dimension;
+use crate::request::Request;
+
+/// Why a limit does not apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Skip {
+    /// It is off.
+    Off,
+    /// The request's endpoint does not match its pattern.
+    Endpoint,
+    /// The request does not carry the permission it is for.
+    RequiredScope,
+    /// A descriptor is absent or has another value.
+    Descriptor(String),
+    /// The request has nothing to count it by.
+    Lacks(Dimension),
+    /// It is for another tier.
+    OtherTier(String),
+    /// A value of the org's stands in for it.
+    Overridden,
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("its mode is off"),
+            Self::Endpoint => f.write_str("the endpoint does not match its pattern"),
+            Self::RequiredScope => f.write_str("the request does not carry its permission"),
+            Self::Descriptor(name) => write!(f, "the descriptor `{name}` is absent or different"),
+            Self::Lacks(dimension) => write!(f, "the request names no {dimension}"),
+            Self::OtherTier(tier) => write!(f, "it is for the tier {tier}"),
+            Self::Overridden => f.write_str("an override stands in for it"),
+        }
+    }
+}
+
+/// Whether a limit applies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does.
+    Applies,
+    /// It does not.
+    Skipped(Skip),
+}
+
+/// One limit and its verdict.
+#[derive(Debug)]
+pub struct Explanation<'s> {
+    /// The limit.
+    pub limit: &'s Limit,
+    /// Whether it applies.
+    pub verdict: Verdict,
+}
+
+impl Snapshot {
+    /// Every limit there is, with why it applies to the request or does not.
+    pub fn explain<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Vec<Explanation<'s>> {
+        let mut lookup = self.look_up(request);
+        let org = lookup.org;
+        let mut judge = |limit: &'s Limit| {
+            let verdict = limit.applies(request, &mut lookup.ids, &lookup.routes, lookup.class);
+            Explanation {
+                limit,
+                verdict: verdict.map_or_else(Verdict::Skipped, |_| Verdict::Applies),
+            }
+        };
+        let mut all = Vec::new();
+        let tier = &self.tiers[org.tier as usize];
+        for (index, limit) in (0..).zip(&self.limits) {
+            if let (false, Some(tier)) = (tier.limits.contains(&index), &limit.origin.tier) {
+                all.push(Explanation {
+                    limit,
+                    verdict: Verdict::Skipped(Skip::OtherTier(tier.to_string())),
+                });
+                continue;
+            }
+            match org.replacement(index, request, now) {
+                None => all.push(judge(limit)),
+                Some(replacement) => {
+                    all.push(judge(&replacement.limit));
+                    all.push(Explanation {
+                        limit,
+                        verdict: Verdict::Skipped(Skip::Overridden),
+                    });
+                }
+            }
+        }
+        let extras = org.extras.iter().filter(|extra| extra.when.holds(request, now));
+        all.extend(extras.map(|extra| judge(&extra.limit)));
+        all.sort_by_key(|explanation| {
+            let applies = explanation.verdict == Verdict::Applies;
+            (!applies, super::resolve::sort_key(explanation.limit))
+        });
+        all
+    }
+}

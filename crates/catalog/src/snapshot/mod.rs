@@ -1,0 +1,92 @@
+//! The compiled catalogue: immutable, swapped whole, and quick to resolve a request in.
+
+mod compile;
+mod explain;
+mod ids;
+mod limit;
+mod org;
+mod resolve;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tollgate_core::{KeySeed, Timestamp};
+
+use crate::route::Router;
+
+pub use explain::{Explanation, Skip, Verdict};
+pub use limit::{Limit, Origin, OverrideNote};
+pub use resolve::Stack;
+
+use org::{OrgEntry, OrgTable};
+
+/// A tier and the limits that apply to its orgs, from broad to narrow.
+#[derive(Debug)]
+pub struct Tier {
+    /// Its name.
+    pub name: Box<str>,
+    limits: Vec<u32>,
+}
+
+/// A compiled policy set.
+pub struct Snapshot {
+    seed: KeySeed,
+    limits: Vec<Limit>,
+    tiers: Vec<Tier>,
+    tier_names: HashMap<Box<str>, u32>,
+    orgs: OrgTable,
+    /// What an org is that the catalogue does not know.
+    stranger: OrgEntry,
+    routes: Router,
+    classes: Router,
+    class_names: Vec<Box<str>>,
+    /// The class of each entry of `classes`.
+    class_of: Vec<u32>,
+    formers: Vec<Past>,
+}
+
+/// A snapshot that was replaced by one in which some limits count anew, and how long that matters.
+struct Past {
+    snapshot: Arc<Snapshot>,
+    until: Timestamp,
+}
+
+impl Snapshot {
+    /// The tiers, the default one first.
+    pub fn tiers(&self) -> &[Tier] {
+        &self.tiers
+    }
+
+    /// The names of the endpoint classes.
+    pub fn classes(&self) -> &[Box<str>] {
+        &self.class_names
+    }
+
+    /// The limits of every tier.
+    pub fn limits(&self) -> &[Limit] {
+        &self.limits
+    }
+
+    /// How many orgs it knows.
+    pub fn org_count(&self) -> usize {
+        self.orgs.len()
+    }
+
+    /// The tier of an org, known or not.
+    pub fn tier_of(&self, org: Option<&str>) -> &Tier {
+        let entry = org.and_then(|org| self.orgs.get(self.seed.id(org.as_bytes()), org));
+        &self.tiers[entry.unwrap_or(&self.stranger).tier as usize]
+    }
+
+    /// The limits of a tier, from broad to narrow.
+    pub fn limits_of<'s>(&'s self, tier: &'s Tier) -> impl Iterator<Item = &'s Limit> {
+        tier.limits.iter().map(|index| &self.limits[*index as usize])
+    }
+
+    /// A tier by its name.
+    pub fn tier(&self, name: &str) -> Option<&Tier> {
+        self.tier_names
+            .get(name)
+            .map(|index| &self.tiers[*index as usize])
+    }
+}

@@ -1,0 +1,108 @@
+//! What a snapshot knows of one org.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use jiff::tz::TimeZone;
+use tollgate_core::{BillingAnchor, IdHash, Timestamp};
+
+use super::limit::Limit;
+use crate::model::Who;
+use crate::request::Request;
+
+#[derive(Debug)]
+pub(super) struct OrgEntry {
+    pub(super) id: Box<str>,
+    pub(super) tier: u32,
+    pub(super) zone: TimeZone,
+    pub(super) anchor: BillingAnchor,
+    /// Limits that stand in for a tier's; the first that fits wins.
+    pub(super) replacements: Vec<Replacement>,
+    /// Limits of its own beside the tier's.
+    pub(super) extras: Vec<Extra>,
+}
+
+#[derive(Debug)]
+pub(super) struct Condition {
+    pub(super) who: Who,
+    pub(super) expires: Option<Timestamp>,
+}
+
+#[derive(Debug)]
+pub(super) struct Replacement {
+    /// The limit it stands in for.
+    pub(super) of: u32,
+    pub(super) when: Condition,
+    pub(super) limit: Limit,
+}
+
+#[derive(Debug)]
+pub(super) struct Extra {
+    pub(super) when: Condition,
+    pub(super) limit: Limit,
+}
+
+impl Condition {
+    pub(super) fn holds(&self, request: &Request<'_>, now: Timestamp) -> bool {
+        let who = match &self.who {
+            Who::Org => true,
+            Who::App(id) => request.app == Some(id.as_str()),
+            Who::User(id) => request.user == Some(id.as_str()),
+            Who::Key(id) => request.key == Some(id.as_str()),
+        };
+        who && self.expires.is_none_or(|expires| now < expires)
+    }
+}
+
+impl OrgEntry {
+    pub(super) fn replacement(&self, of: u32, request: &Request<'_>, now: Timestamp) -> Option<&Replacement> {
+        let fits = |candidate: &&Replacement| candidate.of == of && candidate.when.holds(request, now);
+        self.replacements.iter().find(fits)
+    }
+}
+
+/// Orgs by the hash that also keys their counters, so that one hash does both.
+#[derive(Debug, Default)]
+pub(super) struct OrgTable(HashMap<IdHash, OrgEntry, BuildHasherDefault<Passed>>);
+
+impl OrgTable {
+    pub(super) fn get(&self, hash: IdHash, id: &str) -> Option<&OrgEntry> {
+        self.0.get(&hash).filter(|entry| &*entry.id == id)
+    }
+
+    pub(super) fn get_mut(&mut self, hash: IdHash) -> Option<&mut OrgEntry> {
+        self.0.get_mut(&hash)
+    }
+
+    pub(super) fn insert(&mut self, hash: IdHash, entry: OrgEntry) {
+        self.0.insert(hash, entry);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &OrgEntry> {
+        self.0.values()
+    }
+}
+
+/// Passes a hash on as it is: it is a keyed one already.
+#[derive(Debug, Default)]
+pub(super) struct Passed(u64);
+
+impl Hasher for Passed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 ^= word;
+    }
+}

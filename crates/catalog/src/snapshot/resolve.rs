@@ -1,0 +1,167 @@
+//! From a request to its stack.
+
+use smallvec::SmallVec;
+use tollgate_core::{Calendar, Former, Level, Timestamp};
+
+use super::ids::Ids;
+use super::limit::Limit;
+use super::org::OrgEntry;
+use super::{Snapshot, Tier};
+use crate::model::Zone;
+use crate::request::Request;
+use crate::route::Matches;
+
+/// The stack of a request: the limits that apply, from broad to narrow, each with its counter.
+pub struct Stack<'s> {
+    /// What the store decides on.
+    pub levels: SmallVec<[Level<'s>; 4]>,
+    /// The limits behind the levels, in the same order.
+    pub limits: SmallVec<[&'s Limit; 4]>,
+    /// Counters that some levels replaced a short while ago.
+    pub formers: SmallVec<[Former<'s>; 0]>,
+    /// The org's tier.
+    pub tier: &'s Tier,
+    /// The tier's number.
+    pub tier_index: u32,
+    /// The number of the endpoint's class.
+    pub class: Option<u32>,
+    /// The org's own zone, in which times are told to it.
+    pub zone: &'s jiff::tz::TimeZone,
+}
+
+/// What of a request is looked up once before the limits are gone through.
+pub(super) struct Lookup<'s, 'r, 'a> {
+    pub(super) ids: Ids<'r, 'a>,
+    pub(super) org: &'s OrgEntry,
+    pub(super) routes: Matches,
+    pub(super) class: Option<u32>,
+}
+
+impl Snapshot {
+    /// The stack of a request at an instant.
+    pub fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Stack<'s> {
+        let mut stack = self.stack(request, now);
+        for past in &self.formers {
+            if now < past.until {
+                stack.remember(&past.snapshot.stack(request, now));
+            }
+        }
+        stack
+    }
+
+    /// The stack by this snapshot alone.
+    fn stack<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Stack<'s> {
+        let mut lookup = self.look_up(request);
+        let org = lookup.org;
+        let mut stack = Stack {
+            levels: SmallVec::new(),
+            limits: SmallVec::new(),
+            formers: SmallVec::new(),
+            tier: &self.tiers[org.tier as usize],
+            tier_index: org.tier,
+            class: lookup.class,
+            zone: &org.zone,
+        };
+        let overridden = !org.replacements.is_empty();
+        for index in &stack.tier.limits {
+            let limit = match overridden
+                .then(|| org.replacement(*index, request, now))
+                .flatten()
+            {
+                Some(replacement) => &replacement.limit,
+                None => &self.limits[*index as usize],
+            };
+            stack.push(limit, org, request, &mut lookup);
+        }
+        if !org.extras.is_empty() {
+            for extra in org.extras.iter().filter(|extra| extra.when.holds(request, now)) {
+                stack.push(&extra.limit, org, request, &mut lookup);
+            }
+            stack.sort();
+        }
+        stack
+    }
+
+    pub(super) fn look_up<'s, 'r, 'a>(&'s self, request: &'r Request<'a>) -> Lookup<'s, 'r, 'a> {
+        let ids = Ids::new(self.seed, request);
+        let org = request.org.and_then(|org| self.orgs.get(ids.org, org));
+        let (routes, class) = match &request.endpoint {
+            None => (Matches::new(), None),
+            Some(endpoint) => {
+                let class = self
+                    .classes
+                    .matches(endpoint)
+                    .first()
+                    .map(|entry| self.class_of[*entry as usize]);
+                (self.routes.matches(endpoint), class)
+            }
+        };
+        Lookup {
+            ids,
+            org: org.unwrap_or(&self.stranger),
+            routes,
+            class,
+        }
+    }
+}
+
+impl<'s> Stack<'s> {
+    fn push(
+        &mut self,
+        limit: &'s Limit,
+        org: &'s OrgEntry,
+        request: &Request<'_>,
+        lookup: &mut Lookup<'_, '_, '_>,
+    ) {
+        let Ok((key, home)) = limit.applies(request, &mut lookup.ids, &lookup.routes, lookup.class) else {
+            return;
+        };
+        let zone = match &limit.zone {
+            Zone::Fixed(zone) => zone,
+            Zone::Org => &org.zone,
+        };
+        self.levels.push(Level {
+            rule: &limit.rule,
+            calendar: Calendar {
+                zone,
+                anchor: org.anchor,
+            },
+            mode: limit.mode.unwrap_or_default(),
+            cost: request
+                .cost_in(limit.unit.as_deref())
+                .min(tollgate_core::MAX_LIMIT + 1),
+            key,
+            home,
+        });
+        self.limits.push(limit);
+    }
+
+    /// Puts the levels in order after limits of the org's own joined the tier's.
+    fn sort(&mut self) {
+        let mut order: SmallVec<[usize; 8]> = (0..self.limits.len()).collect();
+        order.sort_by_key(|place| sort_key(self.limits[*place]));
+        self.levels = order.iter().map(|place| self.levels[*place]).collect();
+        self.limits = order.iter().map(|place| self.limits[*place]).collect();
+    }
+
+    /// Notes the counters of a past stack that levels of this one replace.
+    fn remember(&mut self, past: &Stack<'s>) {
+        for (level, limit) in past.levels.iter().zip(&past.limits) {
+            let here = self.limits.iter().position(|known| known.id == limit.id);
+            if let Some(here) = here.filter(|here| self.levels[*here].key != level.key) {
+                self.formers.push(Former {
+                    level: here,
+                    rule: level.rule,
+                    calendar: level.calendar,
+                    key: level.key,
+                    home: level.home,
+                });
+            }
+        }
+    }
+}
+
+/// From broad to narrow, then by id.
+pub(super) fn sort_key(limit: &Limit) -> (u8, &str) {
+    (limit.scope.breadth(), &limit.id)
+}

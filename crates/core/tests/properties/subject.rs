@@ -1,0 +1,116 @@
+//! The core under test, run as a store runs it: cells by counter, charged ones written back, logs pushed.
+
+use std::collections::BTreeMap;
+
+use tollgate_core::{
+    Algorithm, Anchor, Calendar, Cell, CounterKey, Decision, KeySeed, Level, Log, Mode, Period, Retry, Rule,
+    Timestamp, stack,
+};
+use tollgate_oracle as oracle;
+use tollgate_oracle::{Kind, LevelVerdict, Verdict};
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Subject {
+    cells: BTreeMap<u64, Cell>,
+    logs: BTreeMap<u64, Log>,
+}
+
+/// The core's answer in the oracle's words, and the time each level advises clients of.
+pub(crate) struct Answer {
+    pub(crate) verdict: Verdict,
+    pub(crate) advice: Vec<Option<u128>>,
+}
+
+impl Subject {
+    pub(crate) fn decide(&mut self, stack: &[oracle::Level], now: u64) -> Answer {
+        let now = Timestamp::from_nanos(now);
+        let rules: Vec<Rule> = stack.iter().map(|level| rule(&level.limit)).collect();
+        let levels: Vec<Level<'_>> = stack
+            .iter()
+            .zip(&rules)
+            .map(|(level, rule)| core_level(level, rule))
+            .collect();
+        let cells: Vec<Cell> = stack
+            .iter()
+            .zip(&rules)
+            .map(|(level, rule)| match rule.algorithm {
+                Algorithm::SlidingLog => {
+                    let log = self.logs.entry(level.counter).or_default();
+                    log.summary(rule, level.cost, now)
+                }
+                _ => self.cells.get(&level.counter).copied().unwrap_or_default(),
+            })
+            .collect();
+        let (allowed, outcomes) = stack::decide(&levels, cells.into_iter(), now);
+        for (level, outcome) in stack.iter().zip(&outcomes).filter(|(_, outcome)| outcome.charged) {
+            if level.limit.kind == Kind::SlidingLog {
+                let log = self.logs.entry(level.counter).or_default();
+                log.push(level.cost, now);
+            } else {
+                self.cells.insert(level.counter, outcome.after);
+            }
+        }
+        let decision = Decision::of(&levels, allowed, &outcomes, now);
+        let both = decision.readings.iter().zip(&levels);
+        Answer {
+            advice: both.map(|(reading, level)| reading.advice(level, now)).collect(),
+            verdict: in_oracle_words(&decision, &outcomes),
+        }
+    }
+}
+
+fn in_oracle_words(decision: &Decision, outcomes: &stack::Outcomes) -> Verdict {
+    Verdict {
+        allowed: decision.allowed,
+        binding: decision.binding,
+        remaining: decision.remaining,
+        retry_ns: match decision.retry {
+            Retry::After(wait) => Some(wait),
+            Retry::Never => None,
+        },
+        delay_ns: decision.delay,
+        levels: decision
+            .readings
+            .iter()
+            .zip(outcomes)
+            .map(|(reading, outcome)| LevelVerdict {
+                violated: reading.violated,
+                charged: outcome.charged,
+                remaining: reading.remaining,
+                reset_ns: reading.reset,
+                wait_ns: reading.wait,
+                delay_ns: reading.delay,
+            })
+            .collect(),
+    }
+}
+
+fn core_level<'a>(level: &oracle::Level, rule: &'a Rule) -> Level<'a> {
+    Level {
+        rule,
+        calendar: Calendar::utc(),
+        mode: match level.mode {
+            oracle::Mode::Enforce => Mode::Enforce,
+            oracle::Mode::Shadow => Mode::Shadow,
+            oracle::Mode::Soft => Mode::Soft,
+        },
+        cost: level.cost,
+        key: CounterKey::new(KeySeed(1, 2).id(&level.counter.to_le_bytes())),
+        home: 0,
+    }
+}
+
+fn rule(limit: &oracle::Limit) -> Rule {
+    let algorithm = match limit.kind {
+        Kind::TokenBucket => Algorithm::TokenBucket,
+        Kind::LeakyBucket => Algorithm::LeakyBucket,
+        Kind::FixedWindowEpoch => Algorithm::FixedWindow(Anchor::Epoch),
+        Kind::FixedWindowFirst => Algorithm::FixedWindow(Anchor::First),
+        Kind::SlidingLog => Algorithm::SlidingLog,
+        Kind::SlidingCounter => Algorithm::SlidingCounter,
+        Kind::QuotaDay => Algorithm::Quota(Period::Day),
+        Kind::QuotaWeek => Algorithm::Quota(Period::Week),
+        Kind::QuotaMonth => Algorithm::Quota(Period::Month),
+    };
+    Rule::new(algorithm, limit.limit, limit.burst, limit.window_ns)
+}

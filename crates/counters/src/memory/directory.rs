@@ -1,0 +1,156 @@
+//! A table of any size made of segments: it grows by splitting one segment at a time, so no insertion ever
+//! pays for the whole, and a sweep walks it in slices.
+
+use tollgate_core::Cell;
+
+use super::segment::{Identity, Segment, Slot};
+
+/// Where a cell was found. Good until the directory is next inserted into or swept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    segment: u32,
+    slot: Slot,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Cursor {
+    segment: usize,
+    group: usize,
+}
+
+pub(super) struct Directory {
+    /// The segment of each prefix of `depth` bits.
+    prefixes: Vec<u32>,
+    depth: u32,
+    segments: Vec<Segment>,
+    /// How many bits of prefix each segment's cells share.
+    depths: Vec<u32>,
+    cursor: Cursor,
+}
+
+impl Default for Directory {
+    fn default() -> Self {
+        Self {
+            prefixes: vec![0],
+            depth: 0,
+            segments: vec![Segment::default()],
+            depths: vec![0],
+            cursor: Cursor::default(),
+        }
+    }
+}
+
+impl Directory {
+    /// Prefixes come from 32 bits; past this many a segment just grows, slower to rebuild but right.
+    const MAX_DEPTH: u32 = 24;
+
+    pub(super) fn find(&self, identity: Identity) -> Option<Place> {
+        let segment = self.segment_of(identity);
+        let slot = self.segments[segment as usize].find(identity)?;
+        Some(Place { segment, slot })
+    }
+
+    pub(super) fn get(&self, at: Place) -> Cell {
+        self.segments[at.segment as usize].get(at.slot)
+    }
+
+    pub(super) fn set(&mut self, at: Place, cell: Cell, expires: u32) {
+        self.segments[at.segment as usize].set(at.slot, cell, expires);
+    }
+
+    /// Adds a cell that is not there yet.
+    pub(super) fn insert(&mut self, identity: Identity, cell: Cell, expires: u32) {
+        let mut segment = self.segment_of(identity);
+        if self.segments[segment as usize].len() >= Segment::MAX
+            && self.depths[segment as usize] < Self::MAX_DEPTH
+        {
+            self.split(segment);
+            segment = self.segment_of(identity);
+        }
+        self.segments[segment as usize].insert(identity, cell, expires);
+    }
+
+    /// Looks at up to `groups` groups from where the last sweep stopped, and hands each cell that has
+    /// expired to `forgotten`. Returns whether it came round to the beginning.
+    pub(super) fn sweep(&mut self, groups: usize, now_tick: u32, mut forgotten: impl FnMut(Cell)) -> bool {
+        for _ in 0..groups {
+            let segment = &mut self.segments[self.cursor.segment];
+            segment.sweep(self.cursor.group, now_tick, &mut forgotten);
+            self.cursor.group += 1;
+            if self.cursor.group >= segment.groups() {
+                segment.shrink();
+                self.cursor.group = 0;
+                self.cursor.segment += 1;
+                if self.cursor.segment == self.segments.len() {
+                    self.cursor.segment = 0;
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn segment_of(&self, identity: Identity) -> u32 {
+        self.prefixes[prefix(identity, self.depth)]
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "at most 2^24 segments")]
+    fn split(&mut self, segment: u32) {
+        let depth = self.depths[segment as usize] + 1;
+        if depth > self.depth {
+            self.prefixes = self.prefixes.iter().flat_map(|at| [*at, *at]).collect();
+            self.depth += 1;
+        }
+        let upper = self.segments[segment as usize].split(|identity| prefix(identity, depth) & 1 == 1);
+        let other = self.segments.len() as u32;
+        self.segments.push(upper);
+        self.depths.push(depth);
+        self.depths[segment as usize] = depth;
+        let spare = self.depth - depth;
+        for (bits, at) in self.prefixes.iter_mut().enumerate() {
+            if *at == segment && (bits >> spare) & 1 == 1 {
+                *at = other;
+            }
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "at most 24 bits remain")]
+fn prefix(identity: Identity, depth: u32) -> usize {
+    (u64::from(identity[2]) >> (32 - depth)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(n: u32) -> Identity {
+        let mixed = n.wrapping_mul(0x9e37_79b9);
+        [mixed.rotate_left(7), n, mixed]
+    }
+
+    #[test]
+    fn holds_many_segments_and_sweeps_them_in_slices() {
+        let mut directory = Directory::default();
+        for n in 0..50_000 {
+            directory.insert(identity(n), Cell([u64::from(n), 0, 0]), n % 2);
+        }
+        assert!(directory.segments.len() > 10);
+        assert!(
+            directory
+                .segments
+                .iter()
+                .all(|segment| segment.len() <= Segment::MAX)
+        );
+        let mut forgotten = 0;
+        while !directory.sweep(100, 0, |cell| {
+            assert_eq!(cell.0[0] % 2, 0);
+            forgotten += 1;
+        }) {}
+        assert_eq!(forgotten, 25_000);
+        for n in 0..50_000 {
+            let found = directory.find(identity(n)).map(|at| directory.get(at).0[0]);
+            assert_eq!(found, (n % 2 == 1).then_some(u64::from(n)));
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! A small open-addressed table of cells: the unit that grows, splits and is swept.
+//!
+//! Entries sit in groups of eight behind a word of tags, so one load tells which of eight slots to compare.
+//! A segment grows by an eighth at a time, which keeps it 78 to 88 percent full, and never holds more than
+//! [`Segment::MAX`] cells, which bounds what a single growth or split can cost.
+
+use tollgate_core::Cell;
+
+/// 96 bits of a counter's key.
+pub(super) type Identity = [u32; 3];
+
+const SLOTS: usize = 8;
+const EMPTY: u8 = 0;
+/// A removed slot of a group that was once full: look-ups must go on past it.
+const GRAVE: u8 = 1;
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    identity: Identity,
+    /// The tick from which on the cell may be forgotten.
+    expires: u32,
+    cell: Cell,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Group {
+    tags: [u8; SLOTS],
+    entries: [Entry; SLOTS],
+}
+
+/// Where a cell was found. Good until the segment is next inserted into or swept.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slot {
+    group: u32,
+    index: u8,
+}
+
+#[derive(Default)]
+pub(super) struct Segment {
+    groups: Box<[Group]>,
+    len: usize,
+    graves: usize,
+}
+
+impl Segment {
+    /// The most cells a segment holds before it is split.
+    pub(super) const MAX: usize = 4096;
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn find(&self, identity: Identity) -> Option<Slot> {
+        let tag = tag_of(identity);
+        let mut group = home(identity, self.groups.len());
+        for _ in 0..self.groups.len() {
+            let candidates = &self.groups[group];
+            let tags = u64::from_le_bytes(candidates.tags);
+            let mut matches = bytes_equal(tags, tag);
+            while matches != 0 {
+                let index = (matches.trailing_zeros() / 8) as usize;
+                if candidates.entries[index].identity == identity {
+                    return Some(slot(group, index));
+                }
+                matches &= matches - 1;
+            }
+            if bytes_equal(tags, EMPTY) != 0 {
+                return None;
+            }
+            group = next(group, self.groups.len());
+        }
+        None
+    }
+
+    pub(super) fn get(&self, at: Slot) -> Cell {
+        self.groups[at.group as usize].entries[usize::from(at.index)].cell
+    }
+
+    pub(super) fn set(&mut self, at: Slot, cell: Cell, expires: u32) {
+        let entry = &mut self.groups[at.group as usize].entries[usize::from(at.index)];
+        entry.cell = cell;
+        entry.expires = expires;
+    }
+
+    /// Adds a cell that is not there yet.
+    pub(super) fn insert(&mut self, identity: Identity, cell: Cell, expires: u32) {
+        if self.len + self.graves >= self.groups.len() * SLOTS * 7 / 8 {
+            // Graves alone may have filled it: then a rebuild of the same size is enough.
+            self.rebuild(groups_for(self.len + 1));
+        }
+        self.place(Entry {
+            identity,
+            expires,
+            cell,
+        });
+    }
+
+    /// Forgets the cells of one group that have expired; each is handed to `forgotten`.
+    pub(super) fn sweep(&mut self, group: usize, now_tick: u32, mut forgotten: impl FnMut(Cell)) {
+        let Some(swept) = self.groups.get_mut(group) else {
+            return;
+        };
+        let full = !swept.tags.contains(&EMPTY);
+        for index in 0..SLOTS {
+            if swept.tags[index] >= 0x80 && swept.entries[index].expires <= now_tick {
+                forgotten(swept.entries[index].cell);
+                swept.tags[index] = if full { GRAVE } else { EMPTY };
+                self.graves += usize::from(full);
+                self.len -= 1;
+            }
+        }
+    }
+
+    pub(super) fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Gives memory back once most of the cells are gone.
+    pub(super) fn shrink(&mut self) {
+        let fitting = groups_for(self.len);
+        if fitting * 2 <= self.groups.len() {
+            self.rebuild(fitting);
+        }
+    }
+
+    /// Moves out the cells for which `leaves` holds.
+    pub(super) fn split(&mut self, leaves: impl Fn(Identity) -> bool) -> Self {
+        let old = std::mem::take(&mut self.groups);
+        let leaving = entries(&old).filter(|entry| leaves(entry.identity)).count();
+        let mut other = Self::sized(groups_for(leaving));
+        *self = Self::sized(groups_for(self.len - leaving));
+        for entry in entries(&old) {
+            if leaves(entry.identity) {
+                other.place(*entry);
+            } else {
+                self.place(*entry);
+            }
+        }
+        other
+    }
+
+    fn sized(groups: usize) -> Self {
+        Self {
+            groups: vec![Group::default(); groups].into_boxed_slice(),
+            len: 0,
+            graves: 0,
+        }
+    }
+
+    fn rebuild(&mut self, groups: usize) {
+        let old = std::mem::replace(self, Self::sized(groups));
+        for entry in entries(&old.groups) {
+            self.place(*entry);
+        }
+    }
+
+    fn place(&mut self, entry: Entry) {
+        let groups = self.groups.len();
+        let mut group = home(entry.identity, groups);
+        loop {
+            let candidates = &mut self.groups[group];
+            if let Some(index) = candidates.tags.iter().position(|tag| *tag < 0x80) {
+                self.graves -= usize::from(candidates.tags[index] == GRAVE);
+                candidates.tags[index] = tag_of(entry.identity);
+                candidates.entries[index] = entry;
+                self.len += 1;
+                return;
+            }
+            group = next(group, groups);
+        }
+    }
+}
+
+fn entries(groups: &[Group]) -> impl Iterator<Item = &Entry> {
+    groups.iter().flat_map(|group| {
+        let used = group.tags.iter().map(|tag| *tag >= 0x80);
+        used.zip(&group.entries)
+            .filter_map(|(used, entry)| used.then_some(entry))
+    })
+}
+
+/// The next size of the ladder with room for `cells`, an eighth above the last.
+fn groups_for(cells: usize) -> usize {
+    let mut groups = 1;
+    while groups * SLOTS * 7 / 8 <= cells {
+        groups += (groups / 8).max(1);
+    }
+    groups
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a segment has far fewer groups than 2^32"
+)]
+fn slot(group: usize, index: usize) -> Slot {
+    Slot {
+        group: group as u32,
+        index: index as u8,
+    }
+}
+
+fn home(identity: Identity, groups: usize) -> usize {
+    ((u64::from(identity[0]) * groups as u64) >> 32) as usize
+}
+
+fn next(group: usize, groups: usize) -> usize {
+    if group + 1 == groups { 0 } else { group + 1 }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "seven bits are meant")]
+fn tag_of(identity: Identity) -> u8 {
+    (identity[1] as u8) | 0x80
+}
+
+/// A word whose lowest set bit marks the first byte of `word` equal to `byte`. Bytes above a match may be
+/// marked by a borrow; comparing identities weeds those out, and for emptiness only "any" is asked.
+fn bytes_equal(word: u64, byte: u8) -> u64 {
+    let differing = word ^ (LOW_BITS * u64::from(byte));
+    differing.wrapping_sub(LOW_BITS) & !differing & HIGH_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn identity(n: u32) -> Identity {
+        let mixed = n.wrapping_mul(0x9e37_79b9);
+        [mixed, mixed.rotate_left(13), n]
+    }
+
+    #[test]
+    fn finds_what_was_inserted_through_growth_and_sweeps() {
+        let mut segment = Segment::default();
+        for n in 0..4000 {
+            assert!(segment.find(identity(n)).is_none());
+            segment.insert(identity(n), Cell([u64::from(n), 0, 0]), n);
+        }
+        for group in 0..segment.groups() {
+            segment.sweep(group, 1999, |cell| assert!(cell.0[0] <= 1999));
+        }
+        assert_eq!(segment.len(), 2000);
+        segment.shrink();
+        for n in 0..4000 {
+            let found = segment.find(identity(n)).map(|slot| segment.get(slot).0[0]);
+            assert_eq!(found, (n > 1999).then_some(u64::from(n)));
+        }
+        for n in 0..2000 {
+            segment.insert(identity(n), Cell::default(), 0);
+        }
+        assert_eq!(segment.len(), 4000);
+    }
+
+    #[test]
+    fn stays_dense() {
+        let mut segment = Segment::default();
+        for n in 0..3000 {
+            segment.insert(identity(n), Cell::default(), 0);
+            if n > 200 {
+                assert!(segment.len() * 4 > segment.groups() * SLOTS * 3, "at {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn splits_into_two_halves_that_hold_all() {
+        let mut segment = Segment::default();
+        for n in 0..1000 {
+            segment.insert(identity(n), Cell([u64::from(n), 0, 0]), 0);
+        }
+        let other = segment.split(|identity| identity[2] % 3 == 0);
+        assert_eq!(segment.len() + other.len(), 1000);
+        for n in 0..1000 {
+            let side = if n % 3 == 0 { &other } else { &segment };
+            assert!(side.find(identity(n)).is_some());
+        }
+    }
+}

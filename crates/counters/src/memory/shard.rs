@@ -1,0 +1,125 @@
+//! The counters of the orgs that share a lock.
+
+use tollgate_core::{Algorithm, Cell, CounterKey, Log, Rule, Timestamp};
+
+use super::directory::{Directory, Place};
+
+/// Where a level's count is kept, if it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Found {
+    /// Untouched so far.
+    Absent,
+    /// A cell.
+    Cell(Place),
+    /// A log, by its entry and its place in the slab.
+    Log(Place, usize),
+}
+
+#[derive(Default)]
+pub(super) struct Shard {
+    cells: Directory,
+    /// The entries of sliding logs; a cell's first word is the log's place in `logs`.
+    log_entries: Directory,
+    logs: Vec<Log>,
+    free_logs: Vec<usize>,
+    /// What is held, in counters' worth of memory.
+    weight: usize,
+}
+
+/// A log entry takes less than half the memory of a counter.
+const LOG_ENTRIES_PER_WEIGHT: usize = 2;
+
+impl Shard {
+    pub(super) fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Finds a level's counter and copies what the decision needs of it.
+    pub(super) fn load(&mut self, rule: &Rule, key: CounterKey, cost: u64, now: Timestamp) -> (Found, Cell) {
+        if rule.algorithm != Algorithm::SlidingLog {
+            return match self.cells.find(key.identity()) {
+                Some(place) => (Found::Cell(place), self.cells.get(place)),
+                None => (Found::Absent, Cell::default()),
+            };
+        }
+        let Some(place) = self.log_entries.find(key.identity()) else {
+            return (Found::Absent, Cell::default());
+        };
+        let index = log_index(self.log_entries.get(place));
+        let log = &mut self.logs[index];
+        let before = log_weight(log);
+        let summary = log.summary(rule, cost, now);
+        self.weight -= before - log_weight(log);
+        (Found::Log(place, index), summary)
+    }
+
+    /// Overwrites a counter that was found.
+    pub(super) fn store(&mut self, found: Found, after: Cell, expires: u32, cost: u64, now: Timestamp) {
+        match found {
+            Found::Absent => {}
+            Found::Cell(place) => self.cells.set(place, after, expires),
+            Found::Log(place, index) => {
+                self.log_entries.set(place, Cell([index as u64, 0, 0]), expires);
+                let log = &mut self.logs[index];
+                let before = log_weight(log);
+                log.push(cost, now);
+                self.weight += log_weight(log) - before;
+            }
+        }
+    }
+
+    /// Adds a counter that was absent. A log begins with all that its summary says is used.
+    pub(super) fn insert(&mut self, rule: &Rule, key: CounterKey, after: Cell, expires: u32, now: Timestamp) {
+        self.weight += 1;
+        if rule.algorithm != Algorithm::SlidingLog {
+            self.cells.insert(key.identity(), after, expires);
+            return;
+        }
+        let mut log = Log::default();
+        log.push(after.0[0], now);
+        let index = if let Some(index) = self.free_logs.pop() {
+            self.logs[index] = log;
+            index
+        } else {
+            self.logs.push(log);
+            self.logs.len() - 1
+        };
+        self.log_entries
+            .insert(key.identity(), Cell([index as u64, 0, 0]), expires);
+    }
+
+    /// Forgets counters that are as good as untouched, looking at a bounded slice. Returns how many went,
+    /// and whether the sweep has come round.
+    pub(super) fn sweep(&mut self, groups: usize, now_tick: u32) -> (usize, bool) {
+        let mut gone = 0;
+        let done = self.cells.sweep(groups, now_tick, |_| gone += 1);
+        self.weight -= gone;
+        let Self {
+            log_entries,
+            logs,
+            free_logs,
+            weight,
+            ..
+        } = self;
+        log_entries.sweep(groups, now_tick, |cell| {
+            let index = log_index(cell);
+            let log = std::mem::take(&mut logs[index]);
+            *weight -= 1 + log_weight(&log);
+            free_logs.push(index);
+            gone += 1;
+        });
+        (gone, done)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "it was a usize when it was stored"
+)]
+fn log_index(cell: Cell) -> usize {
+    cell.0[0] as usize
+}
+
+fn log_weight(log: &Log) -> usize {
+    log.len() / LOG_ENTRIES_PER_WEIGHT
+}

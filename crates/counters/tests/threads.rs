@@ -1,0 +1,100 @@
+//! Real threads on one store.
+#![allow(missing_docs)]
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{at, level, rule};
+use tollgate_core::{Algorithm, Anchor, Period};
+use tollgate_counters::{Commit, MemoryStore};
+
+const THREADS: u64 = 4;
+const EACH: u64 = 20_000;
+
+#[test]
+fn admitted_is_exactly_the_limit_for_every_algorithm() {
+    let limit = THREADS * EACH / 3;
+    for algorithm in [
+        Algorithm::TokenBucket,
+        Algorithm::LeakyBucket,
+        Algorithm::FixedWindow(Anchor::Epoch),
+        Algorithm::FixedWindow(Anchor::First),
+        Algorithm::SlidingLog,
+        Algorithm::SlidingCounter,
+        Algorithm::Quota(Period::Month),
+    ] {
+        let store = MemoryStore::new(1_000_000);
+        let (org, spread, wide) = (
+            rule(algorithm, limit),
+            rule(algorithm, limit),
+            rule(algorithm, 99_999),
+        );
+        let admitted = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let (store, admitted, org, spread, wide) = (&store, &admitted, &org, &spread, &wide);
+                scope.spawn(move || {
+                    let who = format!("key-{}", thread % 2);
+                    for n in 0..EACH {
+                        let address = format!("address-{}", n % 64);
+                        let stack = [
+                            level(wide, "ip", &address, ""),
+                            level(org, "org", "acme", ""),
+                            level(spread, "key", "acme", &who),
+                        ];
+                        let decision = store.decide(&stack, &[], at(0), Commit::Charge).unwrap();
+                        admitted.fetch_add(u64::from(decision.allowed), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(admitted.into_inner(), limit, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn the_cap_on_counters_refuses_and_resets_nothing() {
+    let store = MemoryStore::new(100);
+    let rule = rule(Algorithm::TokenBucket, 10);
+    let mut refused = 0;
+    for n in 0..500 {
+        let (org, who) = (format!("org-{n}"), format!("key-{n}"));
+        let stack = [level(&rule, "key", &org, &who)];
+        refused += u64::from(store.decide(&stack, &[], at(0), Commit::Charge).is_err());
+    }
+    assert_eq!(refused, 400);
+    assert_eq!(store.usage().refused, 400);
+    assert_eq!(store.usage().held, 100);
+    let kept = [level(&rule, "key", "org-7", "key-7")];
+    let decision = store.decide(&kept, &[], at(0), Commit::Charge).unwrap();
+    assert_eq!(
+        decision.remaining,
+        Some(8),
+        "a counter that matters is still there"
+    );
+    // A minute later all buckets are full again: their cells go, and there is room for others.
+    for n in 0..500 {
+        let (org, who) = (format!("late-{n}"), format!("key-{n}"));
+        store.sweep(usize::MAX, at(68));
+        let stack = [level(&rule, "key", &org, &who)];
+        let _ = store.decide(&stack, &[], at(68), Commit::Charge);
+    }
+    assert!(store.usage().reclaimed >= 100, "{:?}", store.usage());
+}
+
+#[test]
+fn one_shard_takes_at_most_half() {
+    let store = MemoryStore::new(100);
+    let rule = rule(Algorithm::TokenBucket, 10);
+    let admitted = (0..200)
+        .filter(|n| {
+            let who = format!("key-{n}");
+            let stack = [level(&rule, "key", "greedy", &who)];
+            store.decide(&stack, &[], at(0), Commit::Charge).is_ok()
+        })
+        .count();
+    assert_eq!(admitted, 50);
+    let other = [level(&rule, "key", "modest", "key")];
+    assert!(store.decide(&other, &[], at(0), Commit::Charge).is_ok());
+}
