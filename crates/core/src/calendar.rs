@@ -7,6 +7,8 @@ use crate::time::Timestamp;
 
 const DAY_NS: u64 = 86_400 * 1_000_000_000;
 
+const END_OF_TIME: Timestamp = Timestamp::from_nanos(u64::MAX);
+
 static UTC: TimeZone = TimeZone::UTC;
 
 /// The length of a quota's period.
@@ -76,41 +78,61 @@ impl Calendar<'_> {
         }
     }
 
+    /// The date that a clock shows says where to look, instants decide: a billing month may begin later in
+    /// its month, and a clock that is set back past midnight shows yesterday when today has begun.
     fn civil_period(&self, period: Period, now: Timestamp) -> (Timestamp, Timestamp) {
-        let local = civil(now, self.zone);
-        let (start, end) = match period {
-            Period::Day => (midnight(local.date()), midnight(next_day(local.date()))),
-            Period::Week => {
-                let back = i64::from(local.date().weekday().to_monday_zero_offset());
-                let monday = shifted(local.date(), -back);
-                (midnight(monday), midnight(shifted(monday, 7)))
+        let mut head = head(period, civil(now, self.zone).date());
+        let mut start = self.beginning(period, head);
+        while now < start {
+            head = preceding(period, head);
+            start = self.beginning(period, head);
+        }
+        loop {
+            head = following(period, head);
+            let end = self.beginning(period, head);
+            if now < end || end == END_OF_TIME {
+                return (start, end);
             }
-            Period::Month => {
-                let first = local.date().first_of_month();
-                (midnight(first), midnight(next_month(first)))
-            }
-            Period::BillingMonth => self.billing_month(local),
-        };
-        (instant(start, self.zone), instant(end, self.zone))
+            start = end;
+        }
     }
 
-    fn billing_month(&self, local: DateTime) -> (DateTime, DateTime) {
-        let anchor = match self.anchor {
-            BillingAnchor::First => Date::constant(1970, 1, 1).to_datetime(Time::midnight()),
-            BillingAnchor::Date(date) => date.to_datetime(Time::midnight()),
-            BillingAnchor::Instant(at) => self.zone.to_datetime(at),
+    /// When the period begins that has this head.
+    fn beginning(&self, period: Period, head: Date) -> Timestamp {
+        let at = match period {
+            Period::Day | Period::Week | Period::Month => midnight(head),
+            Period::BillingMonth => billing_start(head, self.billing_anchor()),
         };
-        let this = billing_start(local.date().first_of_month(), anchor);
-        // Where a clock change moves the start past `local`'s own reading, the order of civil times still
-        // decides; instants follow from them in one place.
-        if local < this {
-            let last = local.date().first_of_month();
-            let last = shifted(last, -1).first_of_month();
-            (billing_start(last, anchor), this)
-        } else {
-            let next = next_month(local.date().first_of_month());
-            (this, billing_start(next, anchor))
+        instant(at, self.zone)
+    }
+
+    fn billing_anchor(&self) -> DateTime {
+        match self.anchor {
+            BillingAnchor::First => midnight(Date::constant(1970, 1, 1)),
+            BillingAnchor::Date(date) => midnight(date),
+            BillingAnchor::Instant(at) => self.zone.to_datetime(at),
         }
+    }
+}
+
+/// The first day of the day, week or month that a date is in.
+fn head(period: Period, date: Date) -> Date {
+    match period {
+        Period::Day => date,
+        Period::Week => shifted(date, -i64::from(date.weekday().to_monday_zero_offset())),
+        Period::Month | Period::BillingMonth => date.first_of_month(),
+    }
+}
+
+fn preceding(period: Period, head: Date) -> Date {
+    self::head(period, shifted(head, -1))
+}
+
+fn following(period: Period, head: Date) -> Date {
+    match period {
+        Period::Day => shifted(head, 1),
+        Period::Week => shifted(head, 7),
+        Period::Month | Period::BillingMonth => shifted(head, i64::from(head.days_in_month())),
     }
 }
 
@@ -131,14 +153,6 @@ fn midnight(date: Date) -> DateTime {
     date.to_datetime(Time::midnight())
 }
 
-fn next_day(date: Date) -> Date {
-    shifted(date, 1)
-}
-
-fn next_month(first: Date) -> Date {
-    shifted(first, i64::from(first.days_in_month()))
-}
-
 /// Timestamps end in 2554 and dates in 9999, so this stays far from the edge.
 fn shifted(date: Date, days: i64) -> Date {
     date.saturating_add(jiff::Span::new().days(days))
@@ -148,7 +162,8 @@ fn civil(now: Timestamp, zone: &TimeZone) -> DateTime {
     zone.to_datetime(to_jiff(now))
 }
 
-/// The first instant that shows this civil time or, where a clock change skips it, a later one.
+/// The first instant that shows this civil time or, where a clock change skips it, the one that would have
+/// shown it had the clock not changed. A midnight that is skipped is always the first moment that is.
 fn instant(at: DateTime, zone: &TimeZone) -> Timestamp {
     let nanos = zone
         .to_ambiguous_timestamp(at)

@@ -33,10 +33,9 @@ impl Log {
     pub fn summary(&mut self, rule: &Rule, cost: u64, now: Timestamp) -> Cell {
         let newest = self.entries.back().map_or(0, |entry| entry.at);
         self.drop_left(rule.window_ns, newest);
-        let now = now.nanos().max(newest);
         let oldest = self
             .entries
-            .partition_point(|entry| has_left(entry, rule.window_ns, now));
+            .partition_point(|entry| has_left(entry, rule.window_ns, now.nanos()));
         let left = oldest
             .checked_sub(1)
             .map_or(0, |last| self.held(&self.entries[last]));

@@ -83,6 +83,26 @@ impl Snapshot {
         tier.limits.iter().map(|index| &self.limits[*index as usize])
     }
 
+    /// A tier's limits with what an org as a whole has in their place, and its own beside them.
+    pub fn limits_for_org<'s>(&'s self, org: Option<&str>, tier: &'s Tier) -> Vec<&'s Limit> {
+        let entry = org.and_then(|org| self.orgs.get(self.seed.id(org.as_bytes()), org));
+        let entry = entry.unwrap_or(&self.stranger);
+        let anyone = crate::Request::new();
+        let replaced = |index: &u32| match entry.replacement(*index, &anyone, Timestamp::EPOCH) {
+            Some(replacement) => &replacement.limit,
+            None => &self.limits[*index as usize],
+        };
+        let extras = entry
+            .extras
+            .iter()
+            .filter(|extra| extra.when.holds(&anyone, Timestamp::EPOCH));
+        tier.limits
+            .iter()
+            .map(replaced)
+            .chain(extras.map(|extra| &extra.limit))
+            .collect()
+    }
+
     /// A tier by its name.
     pub fn tier(&self, name: &str) -> Option<&Tier> {
         self.tier_names

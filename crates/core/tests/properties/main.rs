@@ -8,6 +8,7 @@
 mod clock;
 mod denials;
 mod equals_oracle;
+mod forgetting;
 mod intervals;
 mod limits;
 mod logs;

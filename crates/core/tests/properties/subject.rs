@@ -15,10 +15,13 @@ pub(crate) struct Subject {
     logs: BTreeMap<u64, Log>,
 }
 
-/// The core's answer in the oracle's words, and the time each level advises clients of.
+/// The core's answer in the oracle's words, and what the oracle has no words for.
 pub(crate) struct Answer {
     pub(crate) verdict: Verdict,
+    /// The time that each level advises clients of.
     pub(crate) advice: Vec<Option<u128>>,
+    /// From when on each level's counter may be forgotten.
+    pub(crate) forgettable: Vec<u64>,
 }
 
 impl Subject {
@@ -55,6 +58,11 @@ impl Subject {
         Answer {
             advice: both.map(|(reading, level)| reading.advice(level, now)).collect(),
             verdict: in_oracle_words(&decision, &outcomes),
+            forgettable: rules
+                .iter()
+                .zip(&outcomes)
+                .map(|(rule, outcome)| rule.forgettable_at(outcome.after, now).nanos())
+                .collect(),
         }
     }
 }

@@ -1,0 +1,281 @@
+//! The headers a limited client is told by, in each style.
+
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use tollgate_catalog::model::{Dimension, Window};
+use tollgate_core::{Algorithm, Mode, Nanos, Period};
+
+use super::time::{retry_after_seconds, seconds_up};
+use crate::engine::Checked;
+
+/// Which styles are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "any of the four can be chosen")]
+pub struct HeaderStyles {
+    /// `RateLimit-Policy` and `RateLimit`.
+    pub ietf: bool,
+    /// `X-RateLimit-Limit` and so on, of the limit that binds.
+    pub x: bool,
+    /// `X-RateLimit-Org-Limit` and so on, of each level.
+    pub levels: bool,
+    /// `RateLimit-Limit` and so on.
+    pub legacy: bool,
+}
+
+impl Default for HeaderStyles {
+    fn default() -> Self {
+        Self {
+            ietf: true,
+            x: true,
+            levels: true,
+            legacy: false,
+        }
+    }
+}
+
+impl std::str::FromStr for HeaderStyles {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut styles = Self {
+            ietf: false,
+            x: false,
+            levels: false,
+            legacy: false,
+        };
+        for name in text.split(',').map(str::trim) {
+            match name {
+                "ietf" => styles.ietf = true,
+                "x" => styles.x = true,
+                "levels" => styles.levels = true,
+                "legacy" => styles.legacy = true,
+                "off" if text.trim() == "off" => {}
+                _ => {
+                    return Err(format!(
+                        "`{name}` is not one of ietf, x, levels, legacy; or off alone"
+                    ));
+                }
+            }
+        }
+        Ok(styles)
+    }
+}
+
+/// Writes the headers of a decision.
+pub fn write_headers(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut HeaderMap) {
+    if styles.ietf {
+        write_ietf(checked, headers);
+    }
+    if styles.x || styles.legacy {
+        write_binding(checked, styles, headers);
+    }
+    if styles.levels {
+        write_levels(checked, headers);
+    }
+    if let Some(binding) = checked.decision.binding {
+        let scope = Bytes::copy_from_slice(checked.stack.limits[binding].scope_name.as_bytes());
+        if let Ok(scope) = HeaderValue::from_maybe_shared(scope) {
+            headers.insert(HeaderName::from_static("x-ratelimit-scope"), scope);
+        }
+        if let Some(seconds) = retry_after_seconds(checked) {
+            headers.insert(RETRY_AFTER, wide_number(seconds));
+        }
+    }
+}
+
+/// The levels that clients may see, by place.
+fn visible<'c>(checked: &'c Checked<'_>, soft: bool) -> impl Iterator<Item = usize> + 'c {
+    (0..checked.stack.limits.len()).filter(move |place| {
+        let mode = checked.stack.levels[*place].mode;
+        checked.stack.limits[*place].expose && (mode == Mode::Enforce || (soft && mode == Mode::Soft))
+    })
+}
+
+fn write_ietf(checked: &Checked<'_>, headers: &mut HeaderMap) {
+    let mut policies = String::with_capacity(160);
+    let mut states = String::with_capacity(128);
+    for place in visible(checked, false) {
+        let (limit, level) = (checked.stack.limits[place], &checked.stack.levels[place]);
+        let reading = &checked.decision.readings[place];
+        let separator = if policies.is_empty() { "" } else { ", " };
+        let mut digits = itoa::Buffer::new();
+        for part in [
+            separator,
+            "\"",
+            &limit.id,
+            "\";q=",
+            digits.format(limit.rule.limit),
+        ] {
+            policies.push_str(part);
+        }
+        if let Some(window) = window_seconds(checked, place) {
+            policies.push_str(";w=");
+            policies.push_str(digits.format(window));
+        }
+        for part in [
+            separator,
+            "\"",
+            &limit.id,
+            "\";r=",
+            digits.format(reading.remaining),
+        ] {
+            states.push_str(part);
+        }
+        if let Some(wait) = reading.advice(level, checked.now) {
+            states.push_str(";t=");
+            states.push_str(digits.format(seconds_up(wait)));
+        }
+    }
+    if policies.is_empty() {
+        return;
+    }
+    for (name, value) in [("ratelimit-policy", policies), ("ratelimit", states)] {
+        if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+}
+
+/// The window in whole seconds; left out under one.
+fn window_seconds(checked: &Checked<'_>, place: usize) -> Option<u64> {
+    let level = &checked.stack.levels[place];
+    let nanos = match level.rule.algorithm {
+        Algorithm::Quota(period) => {
+            let (start, end) = level.calendar.period(period, checked.now);
+            end.nanos() - start.nanos()
+        }
+        _ => level.rule.window_ns,
+    };
+    (nanos >= 1_000_000_000).then(|| nanos.div_ceil(1_000_000_000))
+}
+
+/// The limit that binds, else the visible one with the least left.
+fn write_binding(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut HeaderMap) {
+    let visible_binding = checked
+        .decision
+        .binding
+        .filter(|place| checked.stack.limits[*place].expose);
+    let least = || visible(checked, false).min_by_key(|place| checked.decision.readings[*place].remaining);
+    let Some(place) = visible_binding.or_else(least) else {
+        return;
+    };
+    let limit = number(checked.stack.limits[place].rule.limit);
+    let reading = &checked.decision.readings[place];
+    let remaining = number(reading.remaining);
+    if styles.x {
+        headers.insert(HeaderName::from_static("x-ratelimit-limit"), limit.clone());
+        headers.insert(
+            HeaderName::from_static("x-ratelimit-remaining"),
+            remaining.clone(),
+        );
+        let reset = reset_at(checked, reading.reset);
+        headers.insert(HeaderName::from_static("x-ratelimit-reset"), reset);
+    }
+    if styles.legacy {
+        headers.insert(HeaderName::from_static("ratelimit-limit"), limit);
+        headers.insert(HeaderName::from_static("ratelimit-remaining"), remaining);
+        headers.insert(
+            HeaderName::from_static("ratelimit-reset"),
+            wide_number(seconds_up(reading.reset)),
+        );
+    }
+}
+
+fn write_levels(checked: &Checked<'_>, headers: &mut HeaderMap) {
+    for (dimension, limit_name, remaining_name) in [
+        (
+            Dimension::Global,
+            "x-ratelimit-global-limit",
+            "x-ratelimit-global-remaining",
+        ),
+        (
+            Dimension::Endpoint,
+            "x-ratelimit-endpoint-limit",
+            "x-ratelimit-endpoint-remaining",
+        ),
+        (Dimension::Ip, "x-ratelimit-ip-limit", "x-ratelimit-ip-remaining"),
+        (
+            Dimension::Org,
+            "x-ratelimit-org-limit",
+            "x-ratelimit-org-remaining",
+        ),
+        (
+            Dimension::App,
+            "x-ratelimit-app-limit",
+            "x-ratelimit-app-remaining",
+        ),
+        (
+            Dimension::Key,
+            "x-ratelimit-key-limit",
+            "x-ratelimit-key-remaining",
+        ),
+        (
+            Dimension::User,
+            "x-ratelimit-user-limit",
+            "x-ratelimit-user-remaining",
+        ),
+    ] {
+        let least = least_of(checked, |limit| limit.scope.single() == Some(&dimension));
+        write_level(checked, least, limit_name, remaining_name, headers);
+    }
+    let org = |limit: &tollgate_catalog::snapshot::Limit| limit.scope.single() == Some(&Dimension::Org);
+    let daily = least_of(checked, |limit| {
+        org(limit) && limit.window == Window::Calendar(Period::Day)
+    });
+    let (limit, remaining) = ("x-ratelimit-org-daily-limit", "x-ratelimit-org-daily-remaining");
+    write_level(checked, daily, limit, remaining, headers);
+    let months = [
+        Window::Calendar(Period::Month),
+        Window::Calendar(Period::BillingMonth),
+    ];
+    let monthly = least_of(checked, |limit| org(limit) && months.contains(&limit.window));
+    let (limit, remaining) = (
+        "x-ratelimit-org-monthly-limit",
+        "x-ratelimit-org-monthly-remaining",
+    );
+    write_level(checked, monthly, limit, remaining, headers);
+    if let Some(place) = least_of(checked, |limit| org(limit) && limit.is_quota()) {
+        let reset = reset_at(checked, checked.decision.readings[place].reset);
+        headers.insert(HeaderName::from_static("x-ratelimit-org-reset"), reset);
+    }
+}
+
+fn least_of(
+    checked: &Checked<'_>,
+    fits: impl Fn(&tollgate_catalog::snapshot::Limit) -> bool,
+) -> Option<usize> {
+    let fitting = visible(checked, true).filter(|place| fits(checked.stack.limits[*place]));
+    fitting.min_by_key(|place| checked.decision.readings[*place].remaining)
+}
+
+fn write_level(
+    checked: &Checked<'_>,
+    place: Option<usize>,
+    limit_name: &'static str,
+    remaining_name: &'static str,
+    headers: &mut HeaderMap,
+) {
+    if let Some(place) = place {
+        let limit = number(checked.stack.limits[place].rule.limit);
+        headers.insert(HeaderName::from_static(limit_name), limit);
+        let remaining = number(checked.decision.readings[place].remaining);
+        headers.insert(HeaderName::from_static(remaining_name), remaining);
+    }
+}
+
+/// The instant after some time, in Unix seconds, rounded up.
+fn reset_at(checked: &Checked<'_>, reset: Nanos) -> HeaderValue {
+    wide_number(seconds_up(Nanos::from(checked.now.nanos()) + reset))
+}
+
+fn number(number: u64) -> HeaderValue {
+    HeaderValue::from(number)
+}
+
+fn wide_number(number: u128) -> HeaderValue {
+    if let Ok(number) = u64::try_from(number) {
+        return HeaderValue::from(number);
+    }
+    let text = Bytes::from(number.to_string());
+    HeaderValue::from_maybe_shared(text).unwrap_or(HeaderValue::from_static("0"))
+}

@@ -1,0 +1,14 @@
+//! What a decision looks like from outside: JSON, headers, and the sentence a person reads.
+
+mod headers;
+mod json;
+mod message;
+mod problem;
+mod time;
+
+pub use headers::{HeaderStyles, write_headers};
+pub use json::mode_name;
+pub use json::write_decision;
+pub use message::{denial_message, duration, grouped};
+pub use problem::{Problem, write_denial, write_denial_members, write_problem};
+pub use time::{millis_up, retry_after_seconds, rfc3339, seconds_up};

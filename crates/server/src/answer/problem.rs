@@ -1,0 +1,137 @@
+//! Problem details (RFC 9457), for refusals and for errors.
+
+use tollgate_core::{Mode, Retry};
+
+use super::message::denial_message;
+use super::time::retry_after_seconds;
+use crate::engine::Checked;
+
+/// An error as a client sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The HTTP status.
+    pub status: u16,
+    /// A short name for programs.
+    pub error: &'static str,
+    /// A short name for people.
+    pub title: &'static str,
+    /// What is wrong, in a sentence.
+    pub detail: String,
+}
+
+impl Problem {
+    /// The request is not one.
+    pub fn bad_request(detail: impl Into<String>) -> Self {
+        Self {
+            status: 400,
+            error: "bad_request",
+            title: "Bad request",
+            detail: detail.into(),
+        }
+    }
+
+    /// Whoever asks is not known.
+    pub fn unauthorized(detail: impl Into<String>) -> Self {
+        Self {
+            status: 401,
+            error: "unauthorized",
+            title: "Unauthorized",
+            detail: detail.into(),
+        }
+    }
+
+    /// There is nothing here.
+    pub fn not_found() -> Self {
+        Self {
+            status: 404,
+            error: "not_found",
+            title: "Not found",
+            detail: "There is nothing at this address.".into(),
+        }
+    }
+
+    /// Tollgate itself can't decide.
+    pub fn unavailable(detail: impl Into<String>) -> Self {
+        Self {
+            status: 503,
+            error: "limiter_unavailable",
+            title: "Limiter unavailable",
+            detail: detail.into(),
+        }
+    }
+}
+
+/// Writes an error's body.
+pub fn write_problem(problem: &Problem, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"type\":\"about:blank\",\"title\":");
+    write_text(out, problem.title);
+    out.extend_from_slice(b",\"status\":");
+    out.extend_from_slice(itoa::Buffer::new().format(problem.status).as_bytes());
+    out.extend_from_slice(b",\"detail\":");
+    write_text(out, &problem.detail);
+    out.extend_from_slice(b",\"error\":");
+    write_text(out, problem.error);
+    out.extend_from_slice(b",\"message\":");
+    write_text(out, &problem.detail);
+    out.extend_from_slice(b"}");
+}
+
+/// Writes a refusal's body as a gateway passes it on.
+pub fn write_denial(checked: &Checked<'_>, out: &mut Vec<u8>) {
+    out.push(b'{');
+    write_denial_members(checked, out);
+    if let Some(binding) = checked.decision.binding {
+        out.extend_from_slice(b",\"scope\":");
+        write_text(out, &checked.stack.limits[binding].scope_name);
+    }
+    out.push(b'}');
+}
+
+/// Appends a refusal's members, without the braces around them and without the scope, which a decision has too.
+pub fn write_denial_members(checked: &Checked<'_>, out: &mut Vec<u8>) {
+    let Some(binding) = checked.decision.binding.map(|place| checked.stack.limits[place]) else {
+        return;
+    };
+    let (error, title) = match checked.decision.retry {
+        Retry::Never => ("cost_exceeds_limit", "Cost exceeds limit"),
+        Retry::After(_) if binding.is_quota() => ("quota_exceeded", "Quota exceeded"),
+        Retry::After(_) => ("rate_limit_exceeded", "Rate limit exceeded"),
+    };
+    let message = denial_message(checked);
+    out.extend_from_slice(
+        b"\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\"title\":",
+    );
+    write_text(out, title);
+    out.extend_from_slice(b",\"status\":429,\"detail\":");
+    write_text(out, &message);
+    out.extend_from_slice(b",\"violated-policies\":[");
+    let mut first = true;
+    for (place, reading) in checked.decision.readings.iter().enumerate() {
+        if reading.violated && checked.stack.levels[place].mode == Mode::Enforce {
+            if !std::mem::take(&mut first) {
+                out.push(b',');
+            }
+            write_text(out, &checked.stack.limits[place].id);
+        }
+    }
+    out.extend_from_slice(b"],\"error\":");
+    write_text(out, error);
+    out.extend_from_slice(b",\"policy\":");
+    write_text(out, &binding.id);
+    out.extend_from_slice(b",\"limit_type\":");
+    write_text(out, binding.limit_type());
+    out.extend_from_slice(b",\"message\":");
+    write_text(out, &message);
+    let seconds =
+        retry_after_seconds(checked).map_or_else(|| "null".to_owned(), |seconds| seconds.to_string());
+    for name in [&b",\"retry_after\":"[..], b",\"retry_after_seconds\":"] {
+        out.extend_from_slice(name);
+        out.extend_from_slice(seconds.as_bytes());
+    }
+}
+
+/// Appends text as a JSON string.
+pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
+    // Writing to memory can't fail, and text is always JSON.
+    let _ = serde_json::to_writer(out, text);
+}

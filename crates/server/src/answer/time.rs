@@ -1,0 +1,143 @@
+//! Lengths and points of time as they are told.
+
+use std::io::Write;
+
+use tollgate_core::{Nanos, Timestamp};
+
+use crate::engine::Checked;
+
+/// Milliseconds, rounded up.
+pub fn millis_up(length: Nanos) -> u128 {
+    match u64::try_from(length) {
+        Ok(length) => u128::from(length.div_ceil(1_000_000)),
+        Err(_) => length.div_ceil(1_000_000),
+    }
+}
+
+/// Seconds, rounded up.
+pub fn seconds_up(length: Nanos) -> u128 {
+    match u64::try_from(length) {
+        Ok(length) => u128::from(length.div_ceil(1_000_000_000)),
+        Err(_) => length.div_ceil(1_000_000_000),
+    }
+}
+
+/// The `Retry-After` of a denial: whole seconds, at least 1; `None` if waiting never helps.
+pub fn retry_after_seconds(checked: &Checked<'_>) -> Option<u128> {
+    match checked.decision.retry {
+        tollgate_core::Retry::Never => None,
+        tollgate_core::Retry::After(wait) => {
+            let binding = checked.decision.binding.map(|place| checked.stack.limits[place]);
+            let spread = binding.map_or(0, |limit| limit.reset_jitter_ns);
+            Some(seconds_up(wait + jitter(spread, checked)).max(1))
+        }
+    }
+}
+
+/// Some time up to `spread`, the same for one caller at one instant and unlike for others: that is all it
+/// takes to keep clients from coming back together.
+fn jitter(spread: u64, checked: &Checked<'_>) -> Nanos {
+    if spread == 0 {
+        return 0;
+    }
+    let caller = checked
+        .stack
+        .levels
+        .iter()
+        .fold(checked.now.nanos(), |mixed, level| {
+            (mixed ^ level.key.home())
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+        });
+    Nanos::from(caller % (spread + 1))
+}
+
+/// An instant as RFC 3339 in UTC, with milliseconds only where there are some; times past the year 9999 show
+/// as its end.
+pub fn rfc3339(at: Timestamp, extra: Nanos, out: &mut Vec<u8>) {
+    let nanos = Nanos::from(at.nanos()) + extra;
+    let millis = millis_up(nanos);
+    let (seconds, millis) = (millis / 1000, millis % 1000);
+    let Some(seconds) = i64::try_from(seconds)
+        .ok()
+        .filter(|seconds| *seconds <= 253_402_300_799)
+    else {
+        out.extend_from_slice(b"9999-12-31T23:59:59.999Z");
+        return;
+    };
+    let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
+    let second = seconds.rem_euclid(86_400);
+    for (value, width, after) in [
+        (year, 4, b'-'),
+        (month, 2, b'-'),
+        (day, 2, b'T'),
+        (second / 3600, 2, b':'),
+        (second / 60 % 60, 2, b':'),
+        (second % 60, 2, b'Z'),
+    ] {
+        digits(value, width, out);
+        out.push(after);
+    }
+    if millis > 0 {
+        out.pop();
+        let _ = write!(out, ".{millis:03}Z");
+    }
+}
+
+fn digits(value: i64, width: u32, out: &mut Vec<u8>) {
+    for place in (0..width).rev() {
+        #[expect(clippy::cast_sign_loss, reason = "a single digit")]
+        out.push(b'0' + (value / 10_i64.pow(place) % 10) as u8);
+    }
+}
+
+/// The date of a day since the epoch, by arithmetic on 400-year eras: cheaper than a calendar for every answer.
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_calendar_library() {
+        for step in 0..40_000_u64 {
+            let at = Timestamp::from_nanos(step * 86_399_999_000_000 + step * 1_000_000);
+            let mut shown = Vec::new();
+            rfc3339(at, 0, &mut shown);
+            let expected = tollgate_core::calendar::to_jiff(at).to_string();
+            let shown = String::from_utf8(shown).unwrap();
+            assert_eq!(
+                shown.parse::<jiff::Timestamp>().unwrap(),
+                expected.parse().unwrap(),
+                "{shown}"
+            );
+        }
+    }
+
+    #[test]
+    fn shows_milliseconds_only_where_there_are_some() {
+        let mut shown = Vec::new();
+        rfc3339(Timestamp::from_millis(1_721_001_600_000).unwrap(), 0, &mut shown);
+        assert_eq!(shown, b"2024-07-15T00:00:00Z");
+        shown.clear();
+        rfc3339(Timestamp::from_millis(1_721_001_600_000).unwrap(), 1, &mut shown);
+        assert_eq!(shown, b"2024-07-15T00:00:00.001Z");
+        shown.clear();
+        rfc3339(Timestamp::EPOCH, u128::MAX / 2, &mut shown);
+        assert_eq!(shown, b"9999-12-31T23:59:59.999Z");
+    }
+}

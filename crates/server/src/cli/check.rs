@@ -1,0 +1,98 @@
+//! `tollgate check`.
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::identity::Identity;
+use super::table::Table;
+use super::{ERROR, GOOD, Outcome, http_client};
+use crate::answer::{duration, grouped};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The server to ask
+    #[arg(
+        long,
+        env = "TOLLGATE_SERVER",
+        default_value = "http://127.0.0.1:8080",
+        value_name = "URL"
+    )]
+    server: String,
+    #[command(flatten)]
+    identity: Identity,
+    /// Answer as a real check would, and charge nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the server's answer as it is
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut body = args.identity.body()?;
+    if args.dry_run {
+        body.insert("dryRun".to_owned(), json!(true));
+    }
+    let (status, answer) = http_client::post(&args.server, "/v1/check", None, &Value::Object(body))?;
+    if !matches!(status, 200 | 429) {
+        let detail = answer["detail"].as_str().unwrap_or("no reason given");
+        return Err(format!("the server answered {status}: {detail}"));
+    }
+    if args.json {
+        println!("{answer}");
+    } else {
+        print(&answer);
+    }
+    Ok(if answer["allowed"] == json!(true) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(1)
+    })
+}
+
+fn print(answer: &Value) {
+    if answer["allowed"] == json!(true) {
+        anstream::print!("{GOOD}allowed{GOOD:#}");
+        if let Some(remaining) = answer["remaining"].as_u64() {
+            anstream::print!(", {} left", grouped(remaining));
+        }
+        anstream::println!();
+        if let Some(delay) = answer["delayMs"].as_u64().filter(|delay| *delay > 0) {
+            anstream::println!("hold it back for {delay} ms");
+        }
+    } else {
+        anstream::println!(
+            "{ERROR}denied{ERROR:#}: {}",
+            answer["message"].as_str().unwrap_or_default()
+        );
+    }
+    let mut table = Table::new(&["POLICY", "SCOPE", ">LIMIT", ">LEFT", "RESETS IN", "MODE", ""]);
+    for limit in answer["limits"].as_array().into_iter().flatten() {
+        let text = |name: &str| limit[name].as_str().unwrap_or_default().to_owned();
+        let number = |name: &str| {
+            limit[name]
+                .as_u64()
+                .map_or_else(|| limit[name].to_string(), grouped)
+        };
+        let reset = limit["resetMs"].as_u64().unwrap_or(u64::MAX);
+        table.row(vec![
+            text("policyId"),
+            text("scope"),
+            number("limit"),
+            number("remaining"),
+            duration(u128::from(reset) * 1_000_000),
+            text("mode"),
+            if limit["violated"] == json!(true) {
+                "no room".to_owned()
+            } else {
+                String::new()
+            },
+        ]);
+    }
+    if table.is_empty() {
+        anstream::println!("no policy applies");
+    } else {
+        anstream::print!("\n{table}");
+    }
+}

@@ -1,0 +1,161 @@
+//! `tollgate explain`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::Value;
+use tollgate_core::KeySeed;
+
+use super::identity::Identity;
+use super::table::Table;
+use super::{ERROR, GOOD, HEADING, Outcome, WARNING, http_client};
+use crate::answer::grouped;
+use crate::check_body::CheckBody;
+use crate::clock;
+use crate::engine::Engine;
+use crate::{explanation, policies};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    identity: Identity,
+    /// Explain by this policy file, without a server and with untouched counters
+    #[arg(long, env = "TOLLGATE_POLICIES", value_name = "FILE")]
+    policies: Option<PathBuf>,
+    /// The admin address of the server to ask
+    #[arg(
+        long,
+        env = "TOLLGATE_ADMIN_URL",
+        default_value = "http://127.0.0.1:8090",
+        value_name = "URL"
+    )]
+    admin: String,
+    /// The admin token [default: the one in DATA_DIR/admin-token]
+    #[arg(
+        long,
+        env = "TOLLGATE_ADMIN_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    admin_token: Option<String>,
+    /// Where the server keeps its admin token
+    #[arg(
+        long,
+        env = "TOLLGATE_DATA_DIR",
+        default_value = "./tollgate-data",
+        value_name = "DIR"
+    )]
+    data_dir: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let body = Value::Object(args.identity.body()?);
+    let explained = match &args.policies {
+        Some(path) => by_file(path, &body)?,
+        None => by_server(args, &body)?,
+    };
+    if args.json {
+        println!("{explained}");
+    } else {
+        print(&explained);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn by_file(path: &Path, body: &Value) -> Result<Value, String> {
+    let set = policies::read_file(path).map_err(|error| error.to_string())?;
+    let engine = Engine::new(&set, KeySeed(0, 0), usize::MAX, false)
+        .map_err(|problems| policies::PolicyFileError::Invalid(path.to_owned(), problems).to_string())?;
+    let text = body.to_string();
+    let body: CheckBody<'_> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    let request = body.request().map_err(|error| error.to_string())?;
+    let explained = explanation::explain(&engine, &engine.snapshot(), &request, clock::now());
+    let explained = explained.map_err(|full| full.to_string())?;
+    serde_json::to_value(explained).map_err(|error| error.to_string())
+}
+
+fn by_server(args: &Args, body: &Value) -> Result<Value, String> {
+    let token = match &args.admin_token {
+        Some(token) => token.clone(),
+        None => {
+            let path = args.data_dir.join("admin-token");
+            let token = std::fs::read_to_string(&path);
+            token.map(|token| token.trim().to_owned()).map_err(|error| {
+                format!("no admin token: {}: {error}; give --admin-token, or --policies FILE to explain without a server", path.display())
+            })?
+        }
+    };
+    let (status, answer) = http_client::post(&args.admin, "/v1/ratelimit/explain", Some(&token), body)?;
+    if status != 200 {
+        return Err(format!(
+            "the server answered {status}: {}",
+            answer["detail"].as_str().unwrap_or_default()
+        ));
+    }
+    Ok(answer)
+}
+
+fn print(explained: &Value) {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    anstream::println!("tier {}", text(&explained["tier"]));
+    if let Some(endpoint) = explained["endpoint"].as_str() {
+        let class = explained["class"]
+            .as_str()
+            .map_or_else(String::new, |class| format!(", class {class}"));
+        anstream::println!("endpoint {endpoint}{class}");
+    }
+    let verdict = if explained["allowed"] == Value::Bool(true) {
+        format!("{GOOD}would be allowed{GOOD:#}")
+    } else {
+        format!("{ERROR}would be denied{ERROR:#}")
+    };
+    match explained["binds"].as_str() {
+        Some(binds) => anstream::println!("{verdict}; {binds} binds"),
+        None => anstream::println!("{verdict}; nothing binds"),
+    }
+    let mut table = Table::new(&[
+        "APPLIES",
+        "SCOPE",
+        "MODE",
+        "ALGORITHM",
+        ">LIMIT",
+        ">BURST",
+        "WINDOW",
+        ">LEFT",
+        "FROM",
+    ]);
+    for applied in explained["applied"].as_array().into_iter().flatten() {
+        let number = |name: &str| applied[name].as_u64().map_or_else(String::new, grouped);
+        table.row(vec![
+            text(&applied["policyId"]),
+            text(&applied["scope"]),
+            text(&applied["mode"]),
+            text(&applied["algorithm"]),
+            number("limit"),
+            number("burst"),
+            text(&applied["window"]),
+            number("remaining"),
+            text(&applied["from"]),
+        ]);
+    }
+    if !table.is_empty() {
+        anstream::print!("\n{table}");
+    }
+    let mut table = Table::new(&["SKIPPED", "WHY"]);
+    for skipped in explained["skipped"].as_array().into_iter().flatten() {
+        table.row(vec![text(&skipped["policyId"]), text(&skipped["reason"])]);
+    }
+    if !table.is_empty() {
+        anstream::print!("\n{table}");
+    }
+    let warnings = explained["warnings"].as_array().into_iter().flatten();
+    for (index, warning) in warnings.enumerate() {
+        if index == 0 {
+            anstream::println!("\n{HEADING}NUMBERS THAT DON'T FIT{HEADING:#}");
+        }
+        anstream::println!("{WARNING}!{WARNING:#} {}", text(warning));
+    }
+}

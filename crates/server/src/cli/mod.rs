@@ -1,0 +1,109 @@
+//! The command line. Each command is a file; an error is one clear sentence on standard error.
+
+mod check;
+mod completions;
+mod explain;
+mod http_client;
+mod identity;
+mod plan;
+mod recorded;
+mod simulate;
+mod table;
+mod validate;
+
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use clap::builder::Styles;
+use clap::{Parser, Subcommand};
+
+use crate::serve::serve;
+use crate::settings::{Flags, Settings};
+
+/// A rate limiter that decides on a request's whole stack of limits at once, all or none
+#[derive(Debug, Parser)]
+#[command(name = "tollgate", version, styles = styles(), max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the service
+    Serve(Box<Flags>),
+    /// Ask a running server for one decision; exits 0 if allowed, 1 if denied
+    Check(check::Args),
+    /// Show which policies apply to a request, which don't and why, and which one binds
+    Explain(explain::Args),
+    /// Check a policy file and say every problem with line and field
+    Validate(validate::Args),
+    /// Replay recorded requests against a policy file on virtual time
+    Simulate(simulate::Args),
+    /// Say which limit binds first, when a cap runs out, and what a workload needs
+    Plan(plan::Args),
+    /// Print a shell's completion script
+    Completions(completions::Args),
+}
+
+/// How a command ended.
+type Outcome = Result<ExitCode, String>;
+
+/// Runs the program.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    let outcome = match cli.command {
+        Command::Serve(flags) => run_server(*flags),
+        Command::Check(args) => check::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Validate(args) => validate::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Completions(args) => completions::run(&args),
+    };
+    outcome.unwrap_or_else(|message| {
+        anstream::eprintln!("{ERROR}error:{ERROR:#} {message}");
+        ExitCode::from(2)
+    })
+}
+
+fn run_server(flags: Flags) -> Outcome {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("TOLLGATE_LOG");
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")))
+        .init();
+    serve(Settings::resolve(flags)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How errors, good news and bad news look on a terminal; elsewhere anstream takes the colour away.
+pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
+pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+pub(crate) const HEADING: Style = Style::new().bold();
+
+fn styles() -> Styles {
+    Styles::styled()
+        .header(HEADING)
+        .usage(HEADING)
+        .literal(GOOD)
+        .error(ERROR)
+}
+
+/// The command line's definition, for completions.
+pub(crate) fn definition() -> clap::Command {
+    use clap::CommandFactory;
+
+    Cli::command()
+}

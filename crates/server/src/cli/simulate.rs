@@ -1,0 +1,342 @@
+//! `tollgate simulate`: recorded requests on virtual time, decided by the very engine that serves live ones.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use tollgate_core::{KeySeed, Mode, Timestamp};
+use tollgate_counters::Commit;
+
+use super::recorded::Recording;
+use super::table::Table;
+use super::{HEADING, Outcome};
+use crate::answer::{duration, grouped, rfc3339, write_decision};
+use crate::check_body::{At, CheckBody};
+use crate::engine::{Checked, Engine};
+use crate::policies::{self, PolicyFileError};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The policy file
+    #[arg(long, env = "TOLLGATE_POLICIES", value_name = "FILE")]
+    policies: PathBuf,
+    /// The recorded requests, one JSON object a line; `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    requests: PathBuf,
+    /// Replay this policy file beside the first and report what would change
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+    /// Print only the summary
+    #[arg(long)]
+    summary_only: bool,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let engine = engine(&args.policies)?;
+    let other = args.compare.as_deref().map(self::engine).transpose()?;
+    let recording = Recording::open(&args.requests)?;
+    let mut out = BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
+    let mut line = Vec::with_capacity(2048);
+    let mut summary = Summary::default();
+    let mut changes = Changes::default();
+    let snapshot = engine.snapshot();
+    let other = other.as_ref().map(|other| (other, other.snapshot()));
+    recording.each(|body, at| {
+        let request = body.request().map_err(|error| error.to_string())?;
+        let commit = if body.dry_run() {
+            Commit::DryRun
+        } else {
+            Commit::Charge
+        };
+        let checked = engine
+            .check(&snapshot, &request, commit, at)
+            .map_err(|full| full.to_string())?;
+        summary.take(request.org, &checked);
+        if let Some((other, snapshot)) = &other {
+            let compared = other
+                .check(snapshot, &request, commit, at)
+                .map_err(|full| full.to_string())?;
+            changes.take(request.org, &checked, &compared);
+        }
+        if args.summary_only {
+            return Ok(());
+        }
+        write_line(body, &checked, &mut line);
+        out.write_all(&line)
+            .map_err(|error| format!("standard output: {error}"))
+    })?;
+    out.flush().map_err(|error| format!("standard output: {error}"))?;
+    let changes = args.compare.is_some().then_some(changes);
+    if args.json {
+        eprintln!("{}", summary.json(changes.as_ref()));
+    } else {
+        summary.print();
+        if let Some(changes) = changes {
+            changes.print();
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn engine(path: &Path) -> Result<Engine, String> {
+    let set = policies::read_file(path).map_err(|error| error.to_string())?;
+    // The same seed each time: a replay gives the same answers.
+    Engine::new(&set, KeySeed(0, 0), usize::MAX, false)
+        .map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems).to_string())
+}
+
+fn write_line(body: &CheckBody<'_>, checked: &Checked<'_>, line: &mut Vec<u8>) {
+    line.clear();
+    line.extend_from_slice(b"{\"at\":");
+    match body.at() {
+        Some(At::Millis(millis)) => line.extend_from_slice(itoa::Buffer::new().format(*millis).as_bytes()),
+        Some(At::Rfc3339(text)) => {
+            // A time that could be read has no characters to escape.
+            line.push(b'"');
+            line.extend_from_slice(text.as_bytes());
+            line.push(b'"');
+        }
+        None => line.extend_from_slice(b"null"),
+    }
+    line.push(b',');
+    write_decision(checked, line);
+    line.extend_from_slice(b"}\n");
+}
+
+#[derive(Default, Clone, Copy)]
+struct Count {
+    allowed: u64,
+    denied: u64,
+}
+
+#[derive(Default)]
+struct Denials {
+    scope: String,
+    denied: u64,
+    would_deny: u64,
+    first: Timestamp,
+}
+
+#[derive(Default)]
+struct Summary {
+    total: Count,
+    began: Option<Timestamp>,
+    ended: Timestamp,
+    orgs: HashMap<Box<str>, Count>,
+    policies: HashMap<Box<str>, Denials>,
+    first_bound: Option<(Box<str>, Timestamp)>,
+}
+
+impl Summary {
+    fn take(&mut self, org: Option<&str>, checked: &Checked<'_>) {
+        self.began.get_or_insert(checked.now);
+        self.ended = checked.now;
+        let org = org.unwrap_or("(none)");
+        let count = match self.orgs.get_mut(org) {
+            Some(count) => count,
+            None => self.orgs.entry(org.into()).or_default(),
+        };
+        for count in [count, &mut self.total] {
+            if checked.decision.allowed {
+                count.allowed += 1;
+            } else {
+                count.denied += 1;
+            }
+        }
+        for (place, reading) in checked.decision.readings.iter().enumerate() {
+            if !reading.violated {
+                continue;
+            }
+            let limit = checked.stack.limits[place];
+            let binding = checked.decision.binding == Some(place);
+            if !binding && checked.stack.levels[place].mode == Mode::Enforce {
+                continue;
+            }
+            let denials = match self.policies.get_mut(&limit.id) {
+                Some(denials) => denials,
+                None => self.policies.entry(limit.id.clone()).or_insert_with(|| Denials {
+                    scope: limit.scope_name.to_string(),
+                    first: checked.now,
+                    ..Denials::default()
+                }),
+            };
+            if binding {
+                denials.denied += 1;
+                self.first_bound
+                    .get_or_insert_with(|| (limit.id.clone(), checked.now));
+            } else {
+                denials.would_deny += 1;
+            }
+        }
+    }
+
+    fn scopes(&self) -> BTreeMap<&str, u64> {
+        let mut scopes = BTreeMap::new();
+        for denials in self.policies.values() {
+            *scopes.entry(denials.scope.as_str()).or_default() += denials.denied;
+        }
+        scopes
+    }
+
+    fn after(&self, at: Timestamp) -> u128 {
+        self.began.unwrap_or_default().until_nanos(at.nanos())
+    }
+
+    fn print(&self) {
+        let Count { allowed, denied } = self.total;
+        anstream::eprintln!(
+            "{HEADING}{} requests{HEADING:#} over {}: {} allowed, {} denied",
+            grouped(allowed + denied),
+            duration(self.after(self.ended)),
+            grouped(allowed),
+            grouped(denied)
+        );
+        match &self.first_bound {
+            Some((policy, at)) => anstream::eprintln!(
+                "{policy} binds first, after {} (at {})",
+                duration(self.after(*at)),
+                shown(*at)
+            ),
+            None => anstream::eprintln!("no limit binds"),
+        }
+        let mut table = Table::new(&["ORG", ">ALLOWED", ">DENIED"]);
+        let mut orgs: Vec<_> = self.orgs.iter().collect();
+        orgs.sort_by_key(|(org, count)| (std::cmp::Reverse(count.denied), *org));
+        let more = orgs.len().saturating_sub(MOST_ORGS);
+        for (org, count) in orgs.into_iter().take(MOST_ORGS) {
+            table.row(vec![
+                org.to_string(),
+                grouped(count.allowed),
+                grouped(count.denied),
+            ]);
+        }
+        anstream::eprint!("\n{table}");
+        if more > 0 {
+            anstream::eprintln!("and {} more orgs", grouped(more as u64));
+        }
+        let mut table = Table::new(&["POLICY", "SCOPE", ">DENIED", ">WOULD HAVE DENIED", "FIRST AFTER"]);
+        for (policy, denials) in self.by_policy() {
+            table.row(vec![
+                policy.to_owned(),
+                denials.scope.clone(),
+                grouped(denials.denied),
+                grouped(denials.would_deny),
+                duration(self.after(denials.first)),
+            ]);
+        }
+        if !table.is_empty() {
+            anstream::eprint!("\n{table}");
+        }
+    }
+
+    fn by_policy(&self) -> Vec<(&str, &Denials)> {
+        let mut policies: Vec<_> = self
+            .policies
+            .iter()
+            .map(|(id, denials)| (&**id, denials))
+            .collect();
+        policies.sort_by_key(|(id, denials)| (std::cmp::Reverse(denials.denied), *id));
+        policies
+    }
+
+    fn json(&self, changes: Option<&Changes>) -> Value {
+        let orgs: BTreeMap<_, _> = self
+            .orgs
+            .iter()
+            .map(|(org, count)| (org, json!({"allowed": count.allowed, "denied": count.denied})))
+            .collect();
+        let policies: BTreeMap<_, _> = self
+            .by_policy()
+            .into_iter()
+            .map(|(id, denials)| {
+                let first = denials.first.millis();
+                let numbers = json!({"scope": denials.scope, "denied": denials.denied, "wouldHaveDenied": denials.would_deny, "firstAt": first});
+                (id, numbers)
+            })
+            .collect();
+        let bound = self.first_bound.as_ref().map(|(policy, at)| {
+            json!({"policyId": policy, "at": at.millis(), "afterMs": u64::try_from(self.after(*at) / 1_000_000).unwrap_or(u64::MAX)})
+        });
+        json!({
+            "requests": self.total.allowed + self.total.denied,
+            "allowed": self.total.allowed,
+            "denied": self.total.denied,
+            "orgs": orgs,
+            "policies": policies,
+            "scopes": self.scopes(),
+            "bindsFirst": bound,
+            "changes": changes.map(Changes::json),
+        })
+    }
+}
+
+/// Orgs listed by name; the rest are counted.
+const MOST_ORGS: usize = 20;
+
+/// What another policy file would decide otherwise.
+#[derive(Default)]
+struct Changes {
+    newly_denied: BTreeMap<(String, String), u64>,
+    newly_allowed: BTreeMap<(String, String), u64>,
+}
+
+impl Changes {
+    fn take(&mut self, org: Option<&str>, first: &Checked<'_>, second: &Checked<'_>) {
+        let (policy, list) = match (first.decision.allowed, second.decision.allowed) {
+            (true, false) => (second.binding_id(), &mut self.newly_denied),
+            (false, true) => (first.binding_id(), &mut self.newly_allowed),
+            _ => return,
+        };
+        let key = (
+            org.unwrap_or("(none)").to_owned(),
+            policy.unwrap_or_default().to_owned(),
+        );
+        *list.entry(key).or_default() += 1;
+    }
+
+    fn print(&self) {
+        let sum = |list: &BTreeMap<_, u64>| grouped(list.values().sum());
+        anstream::eprintln!(
+            "\n{HEADING}With the other file{HEADING:#}: {} more denied, {} more allowed",
+            sum(&self.newly_denied),
+            sum(&self.newly_allowed)
+        );
+        let mut table = Table::new(&["CHANGE", "ORG", "POLICY", ">REQUESTS"]);
+        for (change, list) in [
+            ("newly denied", &self.newly_denied),
+            ("newly allowed", &self.newly_allowed),
+        ] {
+            for ((org, policy), count) in list {
+                table.row(vec![
+                    change.to_owned(),
+                    org.clone(),
+                    policy.clone(),
+                    grouped(*count),
+                ]);
+            }
+        }
+        if !table.is_empty() {
+            anstream::eprint!("\n{table}");
+        }
+    }
+
+    fn json(&self) -> Value {
+        let list = |list: &BTreeMap<(String, String), u64>| -> Vec<Value> {
+            list.iter()
+                .map(|((org, policy), count)| json!({"org": org, "policyId": policy, "requests": count}))
+                .collect()
+        };
+        json!({"newlyDenied": list(&self.newly_denied), "newlyAllowed": list(&self.newly_allowed)})
+    }
+}
+
+fn shown(at: Timestamp) -> String {
+    let mut text = Vec::new();
+    rfc3339(at, 0, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}

@@ -1,0 +1,27 @@
+//! `GET /healthz` and `GET /readyz`.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Json, Response};
+use serde_json::json;
+
+use super::ControlPlane;
+
+/// The process runs.
+pub(super) async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// Policies are in force and decisions can be made.
+pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> Response {
+    let snapshot = plane.engine.snapshot();
+    Json(json!({
+        "status": "ready",
+        "store": "memory",
+        "policyRevision": plane.metrics.revision(),
+        "policies": snapshot.limits().len(),
+        "orgs": snapshot.org_count(),
+    }))
+    .into_response()
+}

@@ -1,0 +1,119 @@
+//! What a trusted proxy says of the request it asks about.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::HeaderMap;
+use ipnet::IpNet;
+
+use crate::answer::Problem;
+
+/// A header's value, which must be text.
+pub(super) fn header<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<Option<&'h str>, Problem> {
+    let Some(value) = headers.get(name) else {
+        return Ok(None);
+    };
+    // Not `to_str`: that refuses UTF-8, and ids may hold it.
+    let text = std::str::from_utf8(value.as_bytes());
+    text.map(Some)
+        .map_err(|_| Problem::bad_request(format!("The header `{name}` is not UTF-8.")))
+}
+
+/// One value under two names; both and different is an error.
+pub(super) fn either<'h>(
+    headers: &'h HeaderMap,
+    first: &'static str,
+    second: &'static str,
+) -> Result<Option<&'h str>, Problem> {
+    match (header(headers, first)?, header(headers, second)?) {
+        (Some(one), Some(other)) if one != other => Err(Problem::bad_request(format!(
+            "The headers `{first}` and `{second}` disagree."
+        ))),
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+/// The client's address: the nearest hop that is not a trusted proxy, seen from here.
+pub(super) fn client_address(headers: &HeaderMap, peer: IpAddr, trusted: &[IpNet]) -> IpAddr {
+    let peer = peer.to_canonical();
+    let is_trusted = |ip: &IpAddr| trusted.iter().any(|net| net.contains(ip));
+    let mut client = peer;
+    let lines = headers.get_all("x-forwarded-for").iter();
+    let lines: Vec<&str> = lines.filter_map(|line| line.to_str().ok()).collect();
+    for hop in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
+        if !is_trusted(&client) {
+            break;
+        }
+        // What a trusted proxy wrote can be read; anything else ends the chain at the last hop known.
+        let Some(address) = hop_address(hop.trim()) else {
+            break;
+        };
+        client = address;
+    }
+    client
+}
+
+fn hop_address(hop: &str) -> Option<IpAddr> {
+    let bare = hop
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(hop);
+    let address = bare.parse::<IpAddr>().ok();
+    address
+        .or_else(|| hop.parse::<SocketAddr>().ok().map(|socket| socket.ip()))
+        .map(|ip| ip.to_canonical())
+}
+
+/// The path of a URI that may come with scheme and authority.
+pub(super) fn path_of(uri: &str) -> &str {
+    let Some((_, rest)) = uri.split_once("://").filter(|(scheme, _)| !scheme.contains('/')) else {
+        return uri;
+    };
+    rest.find('/').map_or("/", |slash| &rest[slash..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(peer: &str, lines: &[&str]) -> String {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append("x-forwarded-for", line.parse().unwrap());
+        }
+        let trusted = ["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
+        client_address(&headers, peer.parse().unwrap(), &trusted).to_string()
+    }
+
+    #[test]
+    fn believes_only_trusted_hops() {
+        assert_eq!(client("127.0.0.1", &[]), "127.0.0.1");
+        assert_eq!(client("127.0.0.1", &["203.0.113.9"]), "203.0.113.9");
+        assert_eq!(
+            client("203.0.113.1", &["198.51.100.7"]),
+            "203.0.113.1",
+            "an outsider says nothing"
+        );
+        assert_eq!(
+            client("127.0.0.1", &["198.51.100.7, 203.0.113.9"]),
+            "203.0.113.9",
+            "a spoofed first hop"
+        );
+        assert_eq!(
+            client("127.0.0.1", &["198.51.100.7", "203.0.113.9, 10.0.0.3"]),
+            "203.0.113.9"
+        );
+        assert_eq!(client("127.0.0.1", &["10.0.0.9, 10.0.0.3"]), "10.0.0.9");
+        assert_eq!(client("127.0.0.1", &["nonsense"]), "127.0.0.1");
+        assert_eq!(client("127.0.0.1", &["[2001:db8::1]:443"]), "2001:db8::1");
+        assert_eq!(client("127.0.0.1", &["203.0.113.9:1234"]), "203.0.113.9");
+        assert_eq!(client("::ffff:127.0.0.1", &["::ffff:203.0.113.9"]), "203.0.113.9");
+    }
+
+    #[test]
+    fn takes_the_path_of_an_absolute_uri() {
+        assert_eq!(path_of("/a?b"), "/a?b");
+        assert_eq!(path_of("https://host/a"), "/a");
+        assert_eq!(path_of("https://host"), "/");
+        assert_eq!(path_of("/a?u=http://b/c"), "/a?u=http://b/c");
+    }
+}

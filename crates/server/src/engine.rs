@@ -1,0 +1,98 @@
+//! The engine: a snapshot that resolves, a store that decides.
+//!
+//! Everything that asks for a decision comes through here: the data plane, the simulator of `tollgate
+//! simulate`, tests and benchmarks.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, Guard};
+use tollgate_catalog::Request;
+use tollgate_catalog::document::Problems;
+use tollgate_catalog::model::PolicySet;
+use tollgate_catalog::snapshot::{Snapshot, Stack};
+use tollgate_core::{Decision, KeySeed, Mode, Timestamp};
+use tollgate_counters::{Commit, MemoryStore, StoreFull};
+
+/// Counters held at most unless configured: about half a gigabyte.
+pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
+
+/// The snapshot in force and the counters.
+pub struct Engine {
+    seed: KeySeed,
+    snapshot: ArcSwap<Snapshot>,
+    /// The counters.
+    pub store: MemoryStore,
+    /// Nothing is refused, everything reported.
+    shadow_all: bool,
+}
+
+/// A decided request.
+pub struct Checked<'s> {
+    /// What applied.
+    pub stack: Stack<'s>,
+    /// What was decided.
+    pub decision: Decision,
+    /// When.
+    pub now: Timestamp,
+}
+
+impl Checked<'_> {
+    /// The policy that refuses.
+    pub fn binding_id(&self) -> Option<&str> {
+        self.decision.binding.map(|place| &*self.stack.limits[place].id)
+    }
+}
+
+impl Engine {
+    /// An engine on a policy set.
+    pub fn new(
+        set: &PolicySet,
+        seed: KeySeed,
+        max_counters: usize,
+        shadow_all: bool,
+    ) -> Result<Self, Problems> {
+        let snapshot = Snapshot::compile(set, seed, None)?;
+        Ok(Self {
+            seed,
+            snapshot: ArcSwap::from_pointee(snapshot),
+            store: MemoryStore::new(max_counters),
+            shadow_all,
+        })
+    }
+
+    /// The snapshot in force.
+    pub fn snapshot(&self) -> Guard<Arc<Snapshot>> {
+        self.snapshot.load()
+    }
+
+    /// Puts another policy set in force, or leaves all as it is if it does not compile.
+    pub fn replace(&self, set: &PolicySet, now: Timestamp) -> Result<(), Problems> {
+        let past = self.snapshot.load_full();
+        let snapshot = Snapshot::compile(set, self.seed, Some((&past, now)))?;
+        self.snapshot.store(Arc::new(snapshot));
+        Ok(())
+    }
+
+    /// Decides a request.
+    pub fn check<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &Request<'_>,
+        commit: Commit,
+        now: Timestamp,
+    ) -> Result<Checked<'s>, StoreFull> {
+        let mut stack = snapshot.resolve(request, now);
+        if self.shadow_all {
+            for level in &mut stack.levels {
+                level.mode = Mode::Shadow;
+            }
+        }
+        let decision = self.store.decide(&stack.levels, &stack.formers, now, commit)?;
+        Ok(Checked { stack, decision, now })
+    }
+}
+
+/// A seed nobody can guess, so that nobody can make ids whose counters meet.
+pub fn random_seed() -> Result<KeySeed, getrandom::Error> {
+    Ok(KeySeed(getrandom::u64()?, getrandom::u64()?))
+}

@@ -1,0 +1,178 @@
+//! Which policies apply to a request, which don't and why, and which one binds.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use tollgate_catalog::Request;
+use tollgate_catalog::snapshot::{Limit, Snapshot, Verdict};
+use tollgate_core::{Algorithm, Mode, Timestamp};
+use tollgate_counters::{Commit, StoreFull};
+
+use crate::answer::{mode_name, rfc3339};
+use crate::engine::Engine;
+use crate::fit::misfits;
+
+/// The whole explanation.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The org's tier.
+    pub tier: String,
+    /// The endpoint as it is counted.
+    pub endpoint: Option<String>,
+    /// Its class.
+    pub class: Option<String>,
+    /// Whether the request would be allowed now.
+    pub allowed: bool,
+    /// The policy that refuses, or the one with the least left.
+    pub binds: Option<String>,
+    /// What applies, from broad to narrow.
+    pub applied: Vec<Applied>,
+    /// What does not.
+    pub skipped: Vec<Skipped>,
+    /// Numbers that don't fit together.
+    pub warnings: Vec<String>,
+}
+
+/// A policy that applies.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Applied {
+    /// The policy.
+    pub policy_id: String,
+    /// What is counted together.
+    pub scope: String,
+    /// What it does.
+    pub mode: &'static str,
+    /// How it counts.
+    pub algorithm: &'static str,
+    /// What a window admits.
+    pub limit: u64,
+    /// A bucket's capacity.
+    pub burst: Option<u64>,
+    /// The window.
+    pub window: String,
+    /// What is left.
+    pub remaining: u64,
+    /// Whether it has no room for the request.
+    pub violated: bool,
+    /// Where its values came from.
+    pub from: String,
+    /// The limit that an override hides.
+    pub hides: Option<u64>,
+}
+
+/// A policy that does not apply.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Skipped {
+    /// The policy.
+    pub policy_id: String,
+    /// Why it does not apply.
+    pub reason: String,
+}
+
+/// Explains a request. Charges nothing.
+pub fn explain(
+    engine: &Engine,
+    snapshot: &Snapshot,
+    request: &Request<'_>,
+    now: Timestamp,
+) -> Result<Explanation, StoreFull> {
+    let checked = engine.check(snapshot, request, Commit::DryRun, now)?;
+    let readings = &checked.decision.readings;
+    let levels = checked.stack.levels.iter().zip(&checked.stack.limits);
+    let applied = levels.zip(readings).map(|((level, limit), reading)| Applied {
+        policy_id: limit.id.to_string(),
+        scope: limit.scope_name.to_string(),
+        mode: mode_name(level.mode),
+        algorithm: algorithm_name(limit),
+        limit: limit.rule.limit,
+        burst: matches!(
+            limit.rule.algorithm,
+            Algorithm::TokenBucket | Algorithm::LeakyBucket
+        )
+        .then_some(limit.rule.capacity),
+        window: limit.window.to_string(),
+        remaining: reading.remaining,
+        violated: reading.violated,
+        from: origin(limit),
+        hides: limit.origin.overridden.as_ref().and_then(|note| note.hides),
+    });
+    let enforced = (0..readings.len()).filter(|place| checked.stack.levels[*place].mode == Mode::Enforce);
+    let least = enforced.min_by_key(|place| readings[*place].remaining);
+    let skipped = snapshot
+        .explain(request, now)
+        .into_iter()
+        .filter_map(|one| match one.verdict {
+            Verdict::Applies => None,
+            Verdict::Skipped(skip) => Some(Skipped {
+                policy_id: one.limit.id.to_string(),
+                reason: skip.to_string(),
+            }),
+        });
+    Ok(Explanation {
+        tier: checked.stack.tier.name.to_string(),
+        endpoint: request.endpoint.as_ref().map(ToString::to_string),
+        class: checked
+            .stack
+            .class
+            .map(|class| snapshot.classes()[class as usize].to_string()),
+        allowed: checked.decision.allowed,
+        binds: checked
+            .decision
+            .binding
+            .or(least)
+            .map(|place| checked.stack.limits[place].id.to_string()),
+        applied: applied.collect(),
+        skipped: skipped.collect(),
+        warnings: misfits(&checked.stack.limits, 1)
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+    })
+}
+
+/// An algorithm's name as policies write it.
+pub fn algorithm_name(limit: &Limit) -> &'static str {
+    match limit.rule.algorithm {
+        Algorithm::TokenBucket => "token_bucket",
+        Algorithm::LeakyBucket => "leaky_bucket",
+        Algorithm::FixedWindow(_) => "fixed_window",
+        Algorithm::SlidingLog => "sliding_window_log",
+        Algorithm::SlidingCounter => "sliding_window_counter",
+        Algorithm::Quota(_) => "quota",
+    }
+}
+
+/// Where a limit's values came from, in words.
+fn origin(limit: &Limit) -> String {
+    let origin = &limit.origin;
+    let line = |line: usize| {
+        if line > 0 {
+            format!(", line {line}")
+        } else {
+            String::new()
+        }
+    };
+    let Some(note) = &origin.overridden else {
+        let tier = origin
+            .tier
+            .as_deref()
+            .map_or("every tier".to_owned(), |tier| format!("tier {tier}"));
+        return format!("policy for {tier}{}", line(origin.line));
+    };
+    let mut words = format!("override for {}{}", note.who, line(note.line));
+    if let Some(hidden) = note.hides {
+        let _ = write!(words, ", hides {hidden} of the policy");
+    }
+    if let Some(reason) = &note.reason {
+        let _ = write!(words, ", because: {reason}");
+    }
+    if let Some(expires) = note.expires {
+        let mut at = Vec::new();
+        rfc3339(expires, 0, &mut at);
+        let _ = write!(words, ", until {}", String::from_utf8_lossy(&at));
+    }
+    words
+}

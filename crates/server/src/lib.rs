@@ -1,0 +1,18 @@
+//! Tollgate: a stack of limits decided all or none, from one binary.
+//!
+//! [`engine`] decides; the [`data_plane`] and the [`control_plane`] serve it over HTTP; [`answer`] says what
+//! a decision looks like from outside; [`cli`] is what a person types.
+
+pub mod answer;
+pub mod check_body;
+pub mod cli;
+pub mod clock;
+pub mod control_plane;
+pub mod data_plane;
+pub mod engine;
+pub mod explanation;
+pub mod fit;
+pub mod metrics;
+pub mod policies;
+pub mod serve;
+pub mod settings;

@@ -1,0 +1,5 @@
+//! The `tollgate` program.
+
+fn main() -> std::process::ExitCode {
+    tollgate::cli::run()
+}

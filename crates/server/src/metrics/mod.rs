@@ -1,0 +1,247 @@
+//! What the server counts of itself. Label sets are bounded: tiers and classes past the first thirty-two are
+//! shown as `other`.
+//!
+//! Each thread counts in a block of its own, so that counting never makes two cores wait for each other; a
+//! scrape adds the blocks up.
+
+mod histogram;
+mod labels;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+use tollgate_catalog::snapshot::Snapshot;
+use tollgate_core::Mode;
+
+use crate::engine::{Checked, Engine};
+use histogram::Histogram;
+use labels::{Labels, OUTCOMES, SCOPES, Slots};
+
+/// Threads with a block of their own; further ones share.
+const BLOCKS: usize = 16;
+
+/// The counters of one thread.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Block {
+    decisions: Box<[AtomicU64]>,
+    decision_seconds: Histogram,
+    request_seconds: Histogram,
+}
+
+/// All that is counted.
+#[derive(Debug)]
+pub struct Metrics {
+    labels: Labels,
+    slots: ArcSwap<Slots>,
+    blocks: Box<[Block]>,
+    revision: AtomicU64,
+    reload_failures: AtomicU64,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let block = || Block {
+            decisions: (0..labels::CELLS).map(|_| AtomicU64::new(0)).collect(),
+            decision_seconds: Histogram::default(),
+            request_seconds: Histogram::default(),
+        };
+        Self {
+            labels: Labels::default(),
+            slots: ArcSwap::from_pointee(Slots::default()),
+            blocks: (0..BLOCKS).map(|_| block()).collect(),
+            revision: AtomicU64::new(0),
+            reload_failures: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Metrics {
+    /// Notes that a snapshot is in force.
+    pub fn installed(&self, snapshot: &Snapshot) {
+        self.slots.store(Arc::new(self.labels.slots(snapshot)));
+        self.revision.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a policy file was not applied.
+    pub fn reload_failed(&self) {
+        self.reload_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many policy sets have been put in force.
+    pub fn revision(&self) -> u64 {
+        self.revision.load(Ordering::Relaxed)
+    }
+
+    /// Counts a decision.
+    pub fn observe_decision(&self, checked: &Checked<'_>, took: Duration) {
+        let (outcome, scope) = classify(checked);
+        let slots = self.slots.load();
+        let cell = slots.cell(outcome, scope, checked.stack.tier_index, checked.stack.class);
+        let block = self.block();
+        block.decisions[cell].fetch_add(1, Ordering::Relaxed);
+        block.decision_seconds.observe(took);
+    }
+
+    /// Counts an HTTP request.
+    pub fn observe_request(&self, took: Duration) {
+        self.block().request_seconds.observe(took);
+    }
+
+    /// Everything as OpenMetrics text.
+    pub fn render(self: &Arc<Self>, engine: &Arc<Engine>) -> String {
+        let mut registry = Registry::with_prefix("tollgate");
+        registry.register_collector(Box::new(Scrape {
+            metrics: self.clone(),
+            engine: engine.clone(),
+        }));
+        let mut text = String::new();
+        // Writing to a string can't fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
+        text
+    }
+
+    fn block(&self) -> &Block {
+        static THREADS: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed) % BLOCKS;
+        }
+        &self.blocks[NUMBER.with(|number| *number)]
+    }
+}
+
+/// The outcome and the scope that brought it about, by their numbers.
+fn classify(checked: &Checked<'_>) -> (usize, usize) {
+    let scope_of = |place: usize| {
+        let breadth = checked.stack.limits[place].scope.breadth();
+        usize::from(breadth) + 1
+    };
+    if let Some(binding) = checked.decision.binding {
+        return (labels::DENIED, scope_of(binding));
+    }
+    let mut violated =
+        (0..checked.stack.levels.len()).filter(|place| checked.decision.readings[*place].violated);
+    match violated.next() {
+        Some(place) if checked.stack.levels[place].mode == Mode::Shadow => {
+            (labels::WOULD_DENY, scope_of(place))
+        }
+        Some(place) => (labels::OVER_SOFT, scope_of(place)),
+        None => (labels::ALLOWED, 0),
+    }
+}
+
+/// A scrape of everything at one moment.
+struct Scrape {
+    metrics: Arc<Metrics>,
+    engine: Arc<Engine>,
+}
+
+impl std::fmt::Debug for Scrape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Scrape")
+    }
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        self.encode_decisions(&mut encoder)?;
+        self.encode_times(&mut encoder)?;
+        let usage = self.engine.store.usage();
+        let gauges = [
+            (
+                "counters",
+                "Counters held, in counters' worth of memory",
+                usage.held as u64,
+            ),
+            (
+                "policy_revision",
+                "Policy sets put in force since the start",
+                self.metrics.revision(),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+            gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+        }
+        let failures = self.metrics.reload_failures.load(Ordering::Relaxed);
+        let counters = [
+            (
+                "counters_reclaimed",
+                "Counters forgotten because they were as good as untouched",
+                usage.reclaimed,
+            ),
+            (
+                "counters_refused",
+                "Decisions refused because no counter could be added",
+                usage.refused,
+            ),
+            (
+                "policy_reload_failures",
+                "Policy files that were not applied",
+                failures,
+            ),
+        ];
+        for (name, help, value) in counters {
+            let counter = ConstCounter::new(value);
+            counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+        }
+        Ok(())
+    }
+}
+
+impl Scrape {
+    fn encode_decisions(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let help = "Decisions by outcome, the scope that brought it about, tier and endpoint class";
+        let mut family = encoder.encode_descriptor("decisions", help, None, MetricType::Counter)?;
+        let (tiers, classes) = self.metrics.labels.names();
+        for cell in 0..labels::CELLS {
+            let blocks = self.metrics.blocks.iter();
+            let count: u64 = blocks
+                .map(|block| block.decisions[cell].load(Ordering::Relaxed))
+                .sum();
+            if count == 0 {
+                continue;
+            }
+            let (outcome, scope, tier, class) = labels::parts(cell);
+            let name =
+                |names: &[String], slot: usize| names.get(slot).map_or("other", String::as_str).to_owned();
+            let labels = [
+                ("outcome", OUTCOMES[outcome].to_owned()),
+                ("scope", SCOPES[scope].to_owned()),
+                ("tier", name(&tiers, tier)),
+                (
+                    "class",
+                    if class == 0 {
+                        "none".to_owned()
+                    } else {
+                        name(&classes, class - 1)
+                    },
+                ),
+            ];
+            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    fn encode_times(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let blocks = || self.metrics.blocks.iter();
+        let help = "Time to resolve and decide a stack";
+        let family = encoder.encode_descriptor("decision_seconds", help, None, MetricType::Histogram)?;
+        Histogram::encode(blocks().map(|block| &block.decision_seconds), family)?;
+        let help = "Time from a request's head to its answer";
+        let mut family = encoder.encode_descriptor("request_seconds", help, None, MetricType::Histogram)?;
+        let http = [("protocol", "http")];
+        Histogram::encode(
+            blocks().map(|block| &block.request_seconds),
+            family.encode_family(&http)?,
+        )
+    }
+}

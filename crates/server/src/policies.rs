@@ -1,0 +1,130 @@
+//! Where the policy set comes from: a file, watched for changes, or the demonstration set.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tollgate_catalog::document::{Problems, parse_policy_set};
+use tollgate_catalog::model::PolicySet;
+
+use crate::clock;
+use crate::engine::Engine;
+use crate::metrics::Metrics;
+use crate::serve::stopped;
+
+/// The set used when no file is given.
+pub const DEMONSTRATION: &str = include_str!("demonstration.yaml");
+
+/// The largest policy file that is read.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+/// How often the file is looked at. Polling sees what editors, mounts and symlink swaps do alike.
+const POLL: Duration = Duration::from_millis(250);
+
+/// Why a policy file can't be used.
+#[derive(Debug)]
+pub enum PolicyFileError {
+    /// It can't be read.
+    Unreadable(PathBuf, std::io::Error),
+    /// It is not a policy file.
+    Invalid(PathBuf, Problems),
+}
+
+impl fmt::Display for PolicyFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Invalid(path, problems) => {
+                for (index, problem) in problems.0.iter().enumerate() {
+                    if index > 0 {
+                        writeln!(f)?;
+                    }
+                    // path:line: the form in which editors and terminals make places clickable.
+                    write!(f, "{}:{}: ", path.display(), problem.line)?;
+                    if !problem.field.is_empty() {
+                        write!(f, "{}: ", problem.field)?;
+                    }
+                    f.write_str(&problem.message)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for PolicyFileError {}
+
+/// Reads a policy file.
+pub fn read_file(path: &Path) -> Result<PolicySet, PolicyFileError> {
+    let text = read_text(path)?;
+    parse_policy_set(&text).map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems))
+}
+
+fn read_text(path: &Path) -> Result<String, PolicyFileError> {
+    let fail = |error| PolicyFileError::Unreadable(path.to_owned(), error);
+    let size = std::fs::metadata(path).map_err(fail)?.len();
+    if size > MAX_FILE_BYTES {
+        return Err(fail(std::io::Error::other("the file is larger than 1 GiB")));
+    }
+    std::fs::read_to_string(path).map_err(fail)
+}
+
+/// Reads the file, or the demonstration set without one.
+pub fn load(path: Option<&Path>) -> Result<PolicySet, PolicyFileError> {
+    match path {
+        Some(path) => read_file(path),
+        None => parse_policy_set(DEMONSTRATION)
+            .map_err(|problems| PolicyFileError::Invalid(PathBuf::from("demonstration.yaml"), problems)),
+    }
+}
+
+/// Applies the file again whenever it changes, all or nothing, until `stop` turns true.
+pub async fn watch(
+    path: PathBuf,
+    engine: Arc<Engine>,
+    metrics: Arc<Metrics>,
+    mut stop: watch::Receiver<bool>,
+) {
+    let mut seen = stamp(&path);
+    let mut ticks = tokio::time::interval(POLL);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = stopped(&mut stop) => return,
+        }
+        let now = stamp(&path);
+        if now == seen {
+            continue;
+        }
+        seen = now;
+        let (path, engine, metrics) = (path.clone(), engine.clone(), metrics.clone());
+        // Reading and compiling a large file must not hold the runtime up.
+        let _ = tokio::task::spawn_blocking(move || reload(&path, &engine, &metrics)).await;
+    }
+}
+
+fn reload(path: &Path, engine: &Engine, metrics: &Metrics) {
+    let applied = read_file(path).and_then(|set| {
+        let replaced = engine.replace(&set, clock::now());
+        replaced.map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems))
+    });
+    match applied {
+        Ok(()) => {
+            metrics.installed(&engine.snapshot());
+            tracing::info!(file = %path.display(), "policies reloaded");
+        }
+        Err(error) => {
+            metrics.reload_failed();
+            tracing::error!("policies not reloaded, the last good ones stay in force: {error}");
+        }
+    }
+}
+
+/// What tells one state of the file from another: its time, its size, and which file it is.
+fn stamp(path: &Path) -> Option<(std::time::SystemTime, u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+}

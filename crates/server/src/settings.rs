@@ -1,0 +1,264 @@
+//! The server's settings: from flags, then the environment, then the configuration file, then defaults.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use ipnet::IpNet;
+use tollgate_catalog::document::{Fields, Node, Problems, Value, parse_yaml};
+
+use crate::answer::HeaderStyles;
+use crate::engine::DEFAULT_MAX_COUNTERS;
+
+/// The flags of `tollgate serve`. What is left out comes from the configuration file.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Flags {
+    /// Read settings from this YAML file; its keys are the flags' names
+    #[arg(long, env = "TOLLGATE_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Keep what must outlast the process here [default: ./tollgate-data]
+    #[arg(long, env = "TOLLGATE_DATA_DIR", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Serve the data plane over HTTP here [default: 127.0.0.1:8080]
+    #[arg(long, env = "TOLLGATE_HTTP", value_name = "ADDR")]
+    pub http: Option<String>,
+    /// Serve the data plane over gRPC here [default: 127.0.0.1:8081]
+    #[arg(long, env = "TOLLGATE_GRPC", value_name = "ADDR")]
+    pub grpc: Option<String>,
+    /// Serve health, readiness, metrics and the control plane here [default: 127.0.0.1:8090]
+    #[arg(long, env = "TOLLGATE_ADMIN", value_name = "ADDR")]
+    pub admin: Option<String>,
+    /// The token for the admin address [default: made at first start, kept in DATA_DIR/admin-token]
+    #[arg(
+        long,
+        env = "TOLLGATE_ADMIN_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    pub admin_token: Option<String>,
+    /// Apply this policy file at start and whenever it changes [default: a small demonstration set]
+    #[arg(long, env = "TOLLGATE_POLICIES", value_name = "FILE")]
+    pub policies: Option<PathBuf>,
+    /// Tell clients by these header styles: ietf, x, levels, legacy, or off [default: ietf,x,levels]
+    #[arg(long, env = "TOLLGATE_HEADERS", value_name = "LIST")]
+    pub headers: Option<String>,
+    /// The name of this region [default: local]
+    #[arg(long, env = "TOLLGATE_REGION", value_name = "NAME")]
+    pub region: Option<String>,
+    /// Believe forwarding headers from these networks only [default: loopback]
+    #[arg(long, env = "TOLLGATE_TRUSTED_PROXIES", value_name = "CIDRS")]
+    pub trusted_proxies: Option<String>,
+    /// Hold at most this many counters in memory [default: 10000000]
+    #[arg(long, env = "TOLLGATE_MAX_COUNTERS", value_name = "NUMBER")]
+    pub max_counters: Option<usize>,
+    /// Keep at most this many client connections open [default: 10000]
+    #[arg(long, env = "TOLLGATE_MAX_CONNECTIONS", value_name = "NUMBER")]
+    pub max_connections: Option<usize>,
+    /// Threads that serve the data plane [default: one for each core]
+    #[arg(long, env = "TOLLGATE_THREADS", value_name = "NUMBER")]
+    pub threads: Option<usize>,
+    /// Bind addresses beyond loopback although nothing protects them
+    #[arg(long)]
+    pub insecure_bind: bool,
+    /// Refuse nothing and report everything: the kill switch
+    #[arg(long, env = "TOLLGATE_SHADOW_ALL", value_parser = clap::builder::FalseyValueParser::new())]
+    pub shadow_all: bool,
+}
+
+/// Settings that fit together.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where what must outlast the process is kept.
+    pub data_dir: PathBuf,
+    /// The data plane over HTTP.
+    pub http: SocketAddr,
+    /// The data plane over gRPC.
+    pub grpc: SocketAddr,
+    /// The control plane.
+    pub admin: SocketAddr,
+    /// The admin token, if it is given.
+    pub admin_token: Option<String>,
+    /// The policy file.
+    pub policies: Option<PathBuf>,
+    /// The header styles.
+    pub headers: HeaderStyles,
+    /// The region's name.
+    pub region: String,
+    /// From whom forwarding headers are believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Counters held at most.
+    pub max_counters: usize,
+    /// Connections open at most.
+    pub max_connections: usize,
+    /// Threads of the data plane.
+    pub threads: usize,
+    /// Refuse nothing.
+    pub shadow_all: bool,
+}
+
+impl Settings {
+    /// Brings flags and file together and checks them; the error is a sentence that names the setting.
+    pub fn resolve(flags: Flags) -> Result<Self, String> {
+        let flags = match &flags.config {
+            Some(path) => flags.clone().over(read_config(path)?),
+            None => flags,
+        };
+        let address = |name: &str, given: Option<String>, default: &str| {
+            let text = given.unwrap_or_else(|| default.to_owned());
+            let parsed = text.parse::<SocketAddr>();
+            parsed.map_err(|_| format!("--{name}: `{text}` is not an address such as 127.0.0.1:8080"))
+        };
+        let settings = Self {
+            data_dir: flags.data_dir.unwrap_or_else(|| PathBuf::from("./tollgate-data")),
+            http: address("http", flags.http, "127.0.0.1:8080")?,
+            grpc: address("grpc", flags.grpc, "127.0.0.1:8081")?,
+            admin: address("admin", flags.admin, "127.0.0.1:8090")?,
+            admin_token: flags.admin_token,
+            policies: flags.policies,
+            headers: match flags.headers {
+                Some(list) => list.parse().map_err(|problem| format!("--headers: {problem}"))?,
+                None => HeaderStyles::default(),
+            },
+            region: flags.region.unwrap_or_else(|| "local".to_owned()),
+            trusted_proxies: match flags.trusted_proxies {
+                Some(list) => read_networks(&list)?,
+                None => read_networks("127.0.0.0/8,::1/128")?,
+            },
+            max_counters: at_least_one("max-counters", flags.max_counters, DEFAULT_MAX_COUNTERS)?,
+            max_connections: at_least_one("max-connections", flags.max_connections, 10_000)?,
+            threads: at_least_one("threads", flags.threads, cores())?,
+            shadow_all: flags.shadow_all,
+        };
+        if settings
+            .admin_token
+            .as_ref()
+            .is_some_and(|token| token.len() < 16)
+        {
+            return Err("--admin-token: must have at least 16 characters".to_owned());
+        }
+        if !flags.insecure_bind {
+            for (name, address) in [
+                ("http", settings.http),
+                ("grpc", settings.grpc),
+                ("admin", settings.admin),
+            ] {
+                if !address.ip().is_loopback() {
+                    return Err(format!(
+                        "--{name}: {address} is reachable from outside and nothing protects it; bind a loopback address, or say --insecure-bind"
+                    ));
+                }
+            }
+        }
+        Ok(settings)
+    }
+}
+
+impl Flags {
+    /// These flags where they are given, else those of the file.
+    fn over(self, file: Self) -> Self {
+        Self {
+            config: self.config,
+            data_dir: self.data_dir.or(file.data_dir),
+            http: self.http.or(file.http),
+            grpc: self.grpc.or(file.grpc),
+            admin: self.admin.or(file.admin),
+            admin_token: self.admin_token.or(file.admin_token),
+            policies: self.policies.or(file.policies),
+            headers: self.headers.or(file.headers),
+            region: self.region.or(file.region),
+            trusted_proxies: self.trusted_proxies.or(file.trusted_proxies),
+            max_counters: self.max_counters.or(file.max_counters),
+            max_connections: self.max_connections.or(file.max_connections),
+            threads: self.threads.or(file.threads),
+            insecure_bind: self.insecure_bind || file.insecure_bind,
+            shadow_all: self.shadow_all || file.shadow_all,
+        }
+    }
+}
+
+fn read_config(path: &Path) -> Result<Flags, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let fail = |problems: Problems| {
+        let lines = problems.0.iter().map(|problem| {
+            let place = format!("{}:{}", path.display(), problem.line);
+            format!("{place}: {}: {}", problem.field, problem.message)
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let root = parse_yaml(&text).map_err(fail)?;
+    let mut problems = Problems::default();
+    let Some(mut fields) = Fields::of(&root, "", &mut problems) else {
+        return Err(fail(problems));
+    };
+    let mut text =
+        |name, problems: &mut Problems| fields.node(name).and_then(|node| joined(node, name, problems));
+    let mut flags = Flags {
+        config: None,
+        data_dir: text("data-dir", &mut problems).map(PathBuf::from),
+        http: text("http", &mut problems),
+        grpc: text("grpc", &mut problems),
+        admin: text("admin", &mut problems),
+        admin_token: text("admin-token", &mut problems),
+        policies: text("policies", &mut problems).map(PathBuf::from),
+        headers: text("headers", &mut problems),
+        region: text("region", &mut problems),
+        trusted_proxies: text("trusted-proxies", &mut problems),
+        ..Flags::default()
+    };
+    let mut number = |name| {
+        let number = fields.whole(name, u32::MAX.into(), &mut problems);
+        number.and_then(|number| usize::try_from(number).ok())
+    };
+    flags.max_counters = number("max-counters");
+    flags.max_connections = number("max-connections");
+    flags.threads = number("threads");
+    flags.insecure_bind = fields.flag("insecure-bind", &mut problems).unwrap_or(false);
+    flags.shadow_all = fields.flag("shadow-all", &mut problems).unwrap_or(false);
+    fields.finish(&mut problems);
+    if problems.0.is_empty() {
+        Ok(flags)
+    } else {
+        Err(fail(problems))
+    }
+}
+
+/// A single value, or a list joined by commas, as the flag would take it.
+fn joined(node: &Node, name: &str, problems: &mut Problems) -> Option<String> {
+    let scalar = |node: &Node| match &node.value {
+        Value::Scalar { text, .. } => Some(text.clone()),
+        _ => None,
+    };
+    let text = match &node.value {
+        Value::List(items) => items
+            .iter()
+            .map(scalar)
+            .collect::<Option<Vec<_>>>()
+            .map(|items| items.join(",")),
+        _ => scalar(node),
+    };
+    if text.is_none() {
+        problems.add(node.line, name, "must be text");
+    }
+    text
+}
+
+fn read_networks(list: &str) -> Result<Vec<IpNet>, String> {
+    let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let read = |name: &str| {
+        let single = name.parse::<IpAddr>().map(IpNet::from);
+        let network = name.parse::<IpNet>().or(single);
+        network.map_err(|_| format!("--trusted-proxies: `{name}` is not a network such as 10.0.0.0/8"))
+    };
+    names.map(read).collect()
+}
+
+fn at_least_one(name: &str, given: Option<usize>, default: usize) -> Result<usize, String> {
+    match given.unwrap_or(default) {
+        0 => Err(format!("--{name}: must be at least 1")),
+        number => Ok(number),
+    }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
