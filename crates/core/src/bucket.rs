@@ -68,9 +68,10 @@ pub(crate) fn wait(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> Nanos 
     lag(cell, now) + drain_time(rule, owed.saturating_sub(capacity(rule)))
 }
 
-/// How long a request that joins the queue now waits for its turn: what is ahead of it, drained.
-pub(crate) fn turn(rule: &Rule, cell: Cell, now: Timestamp) -> Nanos {
-    lag(cell, now) + drain_time(rule, debt(cell))
+/// How long a request that has just joined the queue waits for its turn: what is ahead of it, drained.
+pub(crate) fn turn(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> Nanos {
+    let own = u128::from(cost) * u128::from(rule.window_ns);
+    lag(cell, now) + drain_time(rule, debt(cell).saturating_sub(own))
 }
 
 /// How far the cell's own time is ahead of a clock that stepped back.

@@ -1,8 +1,6 @@
 //! The answer on a whole stack: allowed or not, which level binds, how long to wait.
 
-use smallvec::SmallVec;
-
-use crate::reading::Reading;
+use crate::rule::Algorithm;
 use crate::stack::{Level, Mode, Outcomes};
 use crate::time::{Nanos, Timestamp};
 
@@ -29,38 +27,36 @@ pub struct Decision {
     /// How long to hold an admitted request back.
     pub delay: Nanos,
     /// Every level, in the stack's order.
-    pub readings: SmallVec<[Reading; 4]>,
+    pub outcomes: Outcomes,
 }
 
 impl Decision {
-    /// Sums up a decided stack, whose levels stand from broad to narrow.
-    pub fn of(levels: &[Level<'_>], allowed: bool, outcomes: &Outcomes, now: Timestamp) -> Self {
-        let readings: SmallVec<[Reading; 4]> = levels
-            .iter()
-            .zip(outcomes)
-            .map(|(level, outcome)| Reading::of(level, outcome, now))
-            .collect();
+    /// Sums up a decided stack, whose levels stand from broad to narrow. It divides, so a store calls it after
+    /// letting go of its locks.
+    #[inline]
+    pub fn of(levels: &[Level<'_>], allowed: bool, outcomes: Outcomes, now: Timestamp) -> Self {
         let mut decision = Self {
             allowed,
             binding: None,
             remaining: None,
             retry: Retry::After(0),
             delay: 0,
-            readings,
+            outcomes,
         };
-        for (place, (level, reading)) in levels.iter().zip(&decision.readings).enumerate() {
-            if level.mode != Mode::Shadow {
-                decision.delay = decision.delay.max(reading.delay);
+        for (place, (level, outcome)) in levels.iter().zip(&mut decision.outcomes).enumerate() {
+            outcome.remaining = level.rule.remaining(outcome.cell, now);
+            if level.mode != Mode::Shadow && level.rule.algorithm == Algorithm::LeakyBucket {
+                decision.delay = decision.delay.max(outcome.delay(level, now));
             }
             if level.mode != Mode::Enforce {
                 continue;
             }
             let least = decision.remaining.unwrap_or(u64::MAX);
-            decision.remaining = Some(least.min(reading.remaining));
-            if allowed || !reading.violated {
+            decision.remaining = Some(least.min(outcome.remaining));
+            if outcome.fits {
                 continue;
             }
-            let retry = reading.wait.map_or(Retry::Never, Retry::After);
+            let retry = outcome.wait(level, now).map_or(Retry::Never, Retry::After);
             if decision.binding.is_none() || retry > decision.retry {
                 decision.binding = Some(place);
                 decision.retry = retry;

@@ -4,8 +4,7 @@
 //! composing hashed ids is then a cheap mix. Among ten million counters the chance that any two share the
 //! 96 bits a store keeps is below 10^-14 (docs/adr/0002-counter-keys.md).
 
-use siphasher::sip128::{Hasher128, SipHasher13};
-use std::hash::Hasher;
+use siphasher::sip128::SipHasher13;
 
 /// The secret under which ids are hashed.
 #[derive(Debug, Clone, Copy)]
@@ -18,9 +17,7 @@ pub struct IdHash(u64, u64);
 impl KeySeed {
     /// Hashes one id.
     pub fn id(self, bytes: &[u8]) -> IdHash {
-        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
-        hasher.write(bytes);
-        let hash = hasher.finish128();
+        let hash = SipHasher13::new_with_keys(self.0, self.1).hash(bytes);
         IdHash(hash.h1, hash.h2)
     }
 }

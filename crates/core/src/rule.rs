@@ -161,10 +161,10 @@ impl Rule {
         }
     }
 
-    /// How long a leaky bucket asks an admitted request to wait for its turn, from the cell before it joined.
-    pub fn turn(&self, before: Cell, now: Timestamp) -> Nanos {
+    /// How long a leaky bucket asks an admitted request to wait for its turn, from the cell it was charged to.
+    pub fn turn(&self, charged: Cell, cost: u64, now: Timestamp) -> Nanos {
         match self.algorithm {
-            Algorithm::LeakyBucket if self.limit > 0 => bucket::turn(self, before, now),
+            Algorithm::LeakyBucket if self.limit > 0 => bucket::turn(self, charged, cost, now),
             _ => 0,
         }
     }
@@ -180,7 +180,7 @@ impl Rule {
         let window = Nanos::from(self.window_ns);
         match self.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                window * Nanos::from(self.capacity) / Nanos::from(self.limit.max(1))
+                (window * Nanos::from(self.capacity)).div_ceil(Nanos::from(self.limit.max(1)))
             }
             Algorithm::SlidingCounter => 2 * window,
             _ => window,

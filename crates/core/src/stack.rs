@@ -6,7 +6,7 @@ use crate::calendar::Calendar;
 use crate::cell::Cell;
 use crate::key::CounterKey;
 use crate::rule::Rule;
-use crate::time::Timestamp;
+use crate::time::{Nanos, Timestamp};
 
 /// What a limit does when it has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -60,42 +60,92 @@ pub struct Outcome {
     pub fits: bool,
     /// It was charged.
     pub charged: bool,
-    /// The cell brought to now, before any charge.
-    pub before: Cell,
-    /// The cell after the decision.
-    pub after: Cell,
+    /// The cell after the decision: brought to now, and charged if it was.
+    pub cell: Cell,
+    /// What is left after the decision, rounded down. Filled in by [`crate::Decision::of`].
+    pub remaining: u64,
 }
 
 /// The outcomes of a stack's levels, in its order. Stacks are short; a usual one stays off the heap.
 pub type Outcomes = SmallVec<[Outcome; 4]>;
 
+impl Outcome {
+    /// Brings a level's cell to now and looks whether the level has room.
+    #[inline]
+    pub fn of(level: &Level<'_>, cell: Cell, now: Timestamp) -> Self {
+        let cell = level
+            .rule
+            .advance(cell, level.calendar, now, level.mode == Mode::Soft);
+        Self {
+            fits: level.rule.fits(cell, level.cost, now),
+            charged: false,
+            cell,
+            remaining: 0,
+        }
+    }
+
+    /// Whether the stack can still be allowed.
+    #[inline]
+    pub fn passes(&self, level: &Level<'_>) -> bool {
+        self.fits || level.mode != Mode::Enforce
+    }
+
+    /// Charges a level of an allowed stack, if it has room or is soft.
+    #[inline]
+    pub fn charge(&mut self, level: &Level<'_>, now: Timestamp) {
+        if level.cost > 0 && (self.fits || level.mode == Mode::Soft) {
+            self.charged = true;
+            self.cell = level.rule.charge(self.cell, level.cost, now);
+        }
+    }
+
+    /// The time to the window's end; for buckets until full (leaky: empty).
+    pub fn reset(&self, level: &Level<'_>, now: Timestamp) -> Nanos {
+        level.rule.reset(self.cell, now)
+    }
+
+    /// The time until the same cost would fit; `None` if it never will.
+    pub fn wait(&self, level: &Level<'_>, now: Timestamp) -> Option<Nanos> {
+        if self.fits {
+            return Some(0);
+        }
+        level.rule.wait(self.cell, level.cost, now)
+    }
+
+    /// How long an admitted request should be held back.
+    pub fn delay(&self, level: &Level<'_>, now: Timestamp) -> Nanos {
+        if self.charged {
+            level.rule.turn(self.cell, level.cost, now)
+        } else {
+            0
+        }
+    }
+
+    /// The time a client is told in the `t` of `RateLimit`: a violated level's own wait, else until the
+    /// window's end, or one more unit where units come back one by one.
+    pub fn advice(&self, level: &Level<'_>, now: Timestamp) -> Option<Nanos> {
+        if self.fits {
+            Some(level.rule.next_unit(self.cell, now))
+        } else {
+            self.wait(level, now)
+        }
+    }
+}
+
 /// Decides a stack on copies of its cells: allowed if every enforced level has room, and then each level
-/// that has room, or is soft, is charged. The store writes back the cells of charged levels and no others.
+/// that has room, or is soft, is charged. A store writes back the cells of charged levels and no others.
 pub fn decide(levels: &[Level<'_>], cells: impl Iterator<Item = Cell>, now: Timestamp) -> (bool, Outcomes) {
+    let mut outcomes = Outcomes::new();
     let mut allowed = true;
-    let mut outcomes: Outcomes = levels
-        .iter()
-        .zip(cells)
-        .map(|(level, cell)| {
-            let overdraw = level.mode == Mode::Soft;
-            let cell = level.rule.advance(cell, level.calendar, now, overdraw);
-            let fits = level.rule.fits(cell, level.cost, now);
-            allowed &= fits || level.mode != Mode::Enforce;
-            Outcome {
-                fits,
-                charged: false,
-                before: cell,
-                after: cell,
-            }
-        })
-        .collect();
+    for (level, cell) in levels.iter().zip(cells) {
+        let outcome = Outcome::of(level, cell, now);
+        allowed &= outcome.passes(level);
+        outcomes.push(outcome);
+    }
     debug_assert_eq!(outcomes.len(), levels.len());
     if allowed {
         for (level, outcome) in levels.iter().zip(&mut outcomes) {
-            if level.cost > 0 && (outcome.fits || level.mode == Mode::Soft) {
-                outcome.charged = true;
-                outcome.after = level.rule.charge(outcome.before, level.cost, now);
-            }
+            outcome.charge(level, now);
         }
     }
     (allowed, outcomes)

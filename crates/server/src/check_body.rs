@@ -123,6 +123,14 @@ impl<'a> CheckBody<'a> {
     }
 }
 
+/// Reads a JSON object. Left to itself serde would take a list for one, too, its items for the fields in order.
+pub fn read_object<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, serde_json::Error> {
+    match json.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'[') => Err(de::Error::custom("it is a list, not an object")),
+        _ => serde_json::from_slice(json),
+    }
+}
+
 fn text<'t>(text: Option<&'t Text<'_>>) -> Option<&'t str> {
     text.map(|text| &*text.0)
 }

@@ -80,9 +80,9 @@ pub fn explain(
     now: Timestamp,
 ) -> Result<Explanation, StoreFull> {
     let checked = engine.check(snapshot, request, Commit::DryRun, now)?;
-    let readings = &checked.decision.readings;
+    let outcomes = &checked.decision.outcomes;
     let levels = checked.stack.levels.iter().zip(&checked.stack.limits);
-    let applied = levels.zip(readings).map(|((level, limit), reading)| Applied {
+    let applied = levels.zip(outcomes).map(|((level, limit), outcome)| Applied {
         policy_id: limit.id.to_string(),
         scope: limit.scope_name.to_string(),
         mode: mode_name(level.mode),
@@ -94,13 +94,13 @@ pub fn explain(
         )
         .then_some(limit.rule.capacity),
         window: limit.window.to_string(),
-        remaining: reading.remaining,
-        violated: reading.violated,
+        remaining: outcome.remaining,
+        violated: !outcome.fits,
         from: origin(limit),
         hides: limit.origin.overridden.as_ref().and_then(|note| note.hides),
     });
-    let enforced = (0..readings.len()).filter(|place| checked.stack.levels[*place].mode == Mode::Enforce);
-    let least = enforced.min_by_key(|place| readings[*place].remaining);
+    let enforced = (0..outcomes.len()).filter(|place| checked.stack.levels[*place].mode == Mode::Enforce);
+    let least = enforced.min_by_key(|place| outcomes[*place].remaining);
     let skipped = snapshot
         .explain(request, now)
         .into_iter()

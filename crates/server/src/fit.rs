@@ -37,8 +37,10 @@ pub fn misfits(limits: &[&Limit], apps: u64) -> Vec<Misfit> {
     for rate in enforced() {
         for cap in enforced() {
             let same_unit = rate.unit == cap.unit;
+            // Only a cap on all that the rate lets through is sure to run out.
+            let same_routes = cap.pattern.is_any() || cap.pattern == rate.pattern;
             let broader = cap.scope.breadth() < rate.scope.breadth() && cap.scope.within_org();
-            if !same_unit || !broader || cap.rule.window_ns <= rate.rule.window_ns {
+            if !same_unit || !same_routes || !broader || cap.rule.window_ns <= rate.rule.window_ns {
                 continue;
             }
             let callers = if rate.scope.single() == Some(&Dimension::App) {

@@ -76,6 +76,8 @@ pub struct Limit {
     pub(super) required_scope: Option<Box<str>>,
     pub(super) descriptors: Vec<Descriptor>,
     pub(super) routes: Routes,
+    /// It is on, and for every route, permission and descriptor: nothing to look at but its dimensions.
+    unconditional: bool,
     prefixes: (u8, u8),
     /// The dimensions in the order in which they make up a key.
     dimensions: Vec<Dimension>,
@@ -123,6 +125,10 @@ impl Limit {
             required_scope: policy.required_scope.as_deref().map(Into::into),
             descriptors: policy.descriptors.clone(),
             routes,
+            unconditional: values.mode != Some(PolicyMode::Off)
+                && routes == Routes::Any
+                && policy.required_scope.is_none()
+                && policy.descriptors.is_empty(),
             prefixes: (values.ipv4_prefix.unwrap_or(32), values.ipv6_prefix.unwrap_or(64)),
             counter: seed.id(counter_name(policy, &dimensions).as_bytes()),
             dimensions,
@@ -138,6 +144,9 @@ impl Limit {
         routes: &Matches,
         class: Option<u32>,
     ) -> Result<(CounterKey, u64), Skip> {
+        if self.unconditional {
+            return self.key(request, ids);
+        }
         if self.mode.is_none() {
             return Err(Skip::Off);
         }
@@ -167,6 +176,18 @@ impl Limit {
 
     fn key(&self, request: &Request<'_>, ids: &mut Ids<'_, '_>) -> Result<(CounterKey, u64), Skip> {
         let mut key = CounterKey::new(self.counter);
+        if let [dimension @ (Dimension::Org | Dimension::App | Dimension::Key | Dimension::User)] =
+            self.dimensions.as_slice()
+        {
+            // The usual limits, without the loop.
+            let Some(id) = ids.get(dimension, self.prefixes) else {
+                return Err(Skip::Lacks(dimension.clone()));
+            };
+            if *dimension != Dimension::Org {
+                key = key.and(ids.org);
+            }
+            return Ok((key.and(id), ids.org.short()));
+        }
         let mut within_org = false;
         for dimension in &self.dimensions {
             match dimension {

@@ -39,6 +39,7 @@ pub(super) struct Lookup<'s, 'r, 'a> {
 
 impl Snapshot {
     /// The stack of a request at an instant.
+    #[inline]
     pub fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Stack<'s> {
         let mut stack = self.stack(request, now);
         for past in &self.formers {
@@ -50,6 +51,7 @@ impl Snapshot {
     }
 
     /// The stack by this snapshot alone.
+    #[inline]
     fn stack<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Stack<'s> {
         let mut lookup = self.look_up(request);
         let org = lookup.org;

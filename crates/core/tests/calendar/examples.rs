@@ -37,10 +37,10 @@ fn a_first_call_five_to_midnight_has_300_seconds() {
         home: 0,
     };
     let (allowed, outcomes) = stack::decide(&[level], [Cell::default()].into_iter(), now);
-    let decision = Decision::of(&[level], allowed, &outcomes, now);
+    let decision = Decision::of(&[level], allowed, outcomes, now);
     assert!(decision.allowed);
-    assert_eq!(decision.readings[0].reset, 300 * 1_000_000_000);
-    assert_eq!(decision.readings[0].remaining, 99);
+    assert_eq!(decision.outcomes[0].reset(&level, now), 300 * 1_000_000_000);
+    assert_eq!(decision.outcomes[0].remaining, 99);
 }
 
 #[test]

@@ -50,24 +50,24 @@ impl Subject {
                 let log = self.logs.entry(level.counter).or_default();
                 log.push(level.cost, now);
             } else {
-                self.cells.insert(level.counter, outcome.after);
+                self.cells.insert(level.counter, outcome.cell);
             }
         }
-        let decision = Decision::of(&levels, allowed, &outcomes, now);
-        let both = decision.readings.iter().zip(&levels);
+        let decision = Decision::of(&levels, allowed, outcomes, now);
+        let both = decision.outcomes.iter().zip(&levels);
         Answer {
-            advice: both.map(|(reading, level)| reading.advice(level, now)).collect(),
-            verdict: in_oracle_words(&decision, &outcomes),
+            advice: both.map(|(outcome, level)| outcome.advice(level, now)).collect(),
+            verdict: in_oracle_words(&decision, &levels, now),
             forgettable: rules
                 .iter()
-                .zip(&outcomes)
-                .map(|(rule, outcome)| rule.forgettable_at(outcome.after, now).nanos())
+                .zip(&decision.outcomes)
+                .map(|(rule, outcome)| rule.forgettable_at(outcome.cell, now).nanos())
                 .collect(),
         }
     }
 }
 
-fn in_oracle_words(decision: &Decision, outcomes: &stack::Outcomes) -> Verdict {
+fn in_oracle_words(decision: &Decision, levels: &[Level<'_>], now: Timestamp) -> Verdict {
     Verdict {
         allowed: decision.allowed,
         binding: decision.binding,
@@ -78,16 +78,16 @@ fn in_oracle_words(decision: &Decision, outcomes: &stack::Outcomes) -> Verdict {
         },
         delay_ns: decision.delay,
         levels: decision
-            .readings
+            .outcomes
             .iter()
-            .zip(outcomes)
-            .map(|(reading, outcome)| LevelVerdict {
-                violated: reading.violated,
+            .zip(levels)
+            .map(|(outcome, level)| LevelVerdict {
+                violated: !outcome.fits,
                 charged: outcome.charged,
-                remaining: reading.remaining,
-                reset_ns: reading.reset,
-                wait_ns: reading.wait,
-                delay_ns: reading.delay,
+                remaining: outcome.remaining,
+                reset_ns: outcome.reset(level, now),
+                wait_ns: outcome.wait(level, now),
+                delay_ns: outcome.delay(level, now),
             })
             .collect(),
     }

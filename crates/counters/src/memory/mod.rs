@@ -1,7 +1,7 @@
 //! Counters in this process's memory.
 //!
 //! A stack is decided in one critical section: the shards of its levels are locked in ascending order, the
-//! cells are copied out, [`tollgate_core::stack::decide`] decides on the copies, and charged cells are
+//! cells are copied out, each level is looked at by [`tollgate_core::Outcome`], and charged cells are
 //! written back. An org's levels share a shard, so its stack takes one lock; only limits that span orgs
 //! add others. The locks are let go before anything is divided or shown.
 
@@ -10,7 +10,7 @@ mod segment;
 mod shard;
 
 use smallvec::SmallVec;
-use tollgate_core::{Decision, Former, Level, Timestamp, stack};
+use tollgate_core::{Cell, Decision, Former, Level, Outcome, Outcomes, Timestamp};
 
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use shard::{Found, Shard};
@@ -68,7 +68,31 @@ const SWEEP_AT_INSERT: usize = 1;
 /// Groups looked at before a decision is refused for want of room.
 const SWEEP_WHEN_FULL: usize = 64;
 
-type Shards<'a> = SmallVec<[(usize, MutexGuard<'a, Shard>); 2]>;
+/// The locked shards of a stack.
+trait Locked {
+    /// The shard of a home, which is among the locked ones.
+    fn shard(&mut self, home: u64) -> &mut Shard;
+}
+
+/// The usual case: the whole stack lives in one shard.
+struct One<'a>(MutexGuard<'a, Shard>);
+
+impl Locked for One<'_> {
+    fn shard(&mut self, _: u64) -> &mut Shard {
+        &mut self.0
+    }
+}
+
+/// Limits that span orgs live in shards of their own.
+struct Many<'a>(SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>);
+
+impl Locked for Many<'_> {
+    fn shard(&mut self, home: u64) -> &mut Shard {
+        let index = shard_index(home);
+        let position = self.0.iter().position(|(at, _)| *at == index).unwrap_or(0);
+        &mut self.0[position].1
+    }
+}
 
 impl MemoryStore {
     /// A store that holds at most `capacity` counters, and at most half of that in any one shard, so that
@@ -86,6 +110,7 @@ impl MemoryStore {
     }
 
     /// Decides a stack, all or none.
+    #[inline]
     pub fn decide(
         &self,
         levels: &[Level<'_>],
@@ -93,32 +118,67 @@ impl MemoryStore {
         now: Timestamp,
         commit: Commit,
     ) -> Result<Decision, StoreFull> {
-        let (allowed, outcomes) = {
-            let mut shards = self.lock(levels, formers);
-            let mut found: SmallVec<[Found; 4]> = SmallVec::new();
-            let mut cells: SmallVec<[tollgate_core::Cell; 4]> = SmallVec::new();
-            for (place, level) in levels.iter().enumerate() {
-                let shard = shard_of(&mut shards, level.home);
-                let (at, cell) = shard.load(level.rule, level.key, level.cost, now);
-                found.push(at);
-                cells.push(if formers.is_empty() || !matches!(at, Found::Absent) {
-                    cell
-                } else {
-                    inherit(
+        let first = levels.first().map_or(0, |level| shard_index(level.home));
+        let alone = formers.is_empty() && levels.iter().all(|level| shard_index(level.home) == first);
+        let (allowed, outcomes) = if alone {
+            let shard = One(self.shards[first].0.lock());
+            self.decide_locked(shard, levels, formers, now, commit)?
+        } else {
+            let shards = self.lock_many(levels, formers);
+            self.decide_locked(shards, levels, formers, now, commit)?
+        };
+        Ok(Decision::of(levels, allowed, outcomes, now))
+    }
+
+    /// The critical section. What it is given to hold is let go on return.
+    #[inline]
+    fn decide_locked(
+        &self,
+        mut shards: impl Locked,
+        levels: &[Level<'_>],
+        formers: &[Former<'_>],
+        now: Timestamp,
+        commit: Commit,
+    ) -> Result<(bool, Outcomes), StoreFull> {
+        let mut found: SmallVec<[Found; 4]> = SmallVec::new();
+        let mut outcomes = Outcomes::new();
+        let mut allowed = true;
+        let mut absent = false;
+        for (place, level) in levels.iter().enumerate() {
+            let (at, mut cell) = shards
+                .shard(level.home)
+                .load(level.rule, level.key, level.cost, now);
+            if matches!(at, Found::Absent) {
+                absent = true;
+                if !formers.is_empty() {
+                    cell = inherit(
                         &mut shards,
                         level,
                         formers.iter().filter(|f| f.level == place),
                         now,
-                    )
-                });
+                    );
+                }
             }
-            let (allowed, outcomes) = stack::decide(levels, cells.into_iter(), now);
-            if allowed && commit == Commit::Charge {
-                self.write(&mut shards, levels, &found, &outcomes, now)?;
+            let outcome = Outcome::of(level, cell, now);
+            allowed &= outcome.passes(level);
+            found.push(at);
+            outcomes.push(outcome);
+        }
+        if allowed {
+            for (level, outcome) in levels.iter().zip(&mut outcomes) {
+                outcome.charge(level, now);
             }
-            (allowed, outcomes)
-        };
-        Ok(Decision::of(levels, allowed, &outcomes, now))
+            if commit == Commit::Charge {
+                if absent {
+                    self.make_room(&mut shards, levels, &mut found, &outcomes, now)?;
+                }
+                self.write_found(&mut shards, levels, &found, &outcomes, now);
+                if absent {
+                    self.insert_absent(&mut shards, levels, &found, &outcomes, now);
+                }
+            }
+        }
+        Ok((allowed, outcomes))
     }
 
     /// Forgets counters that are as good as untouched in the next shard, looking at no more than `groups`
@@ -127,7 +187,7 @@ impl MemoryStore {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         let mut shard = self.shards[next].0.lock();
         let before = shard.weight();
-        let (gone, _) = shard.sweep(groups, tick(now));
+        let gone = shard.sweep(groups, tick(now));
         self.account(before, shard.weight(), gone);
     }
 
@@ -146,82 +206,97 @@ impl MemoryStore {
     }
 
     /// Locks every shard of the stack in ascending order, the order that makes a deadlock impossible.
-    fn lock(&self, levels: &[Level<'_>], formers: &[Former<'_>]) -> Shards<'_> {
-        let mut wanted: SmallVec<[usize; 4]> = SmallVec::new();
+    fn lock_many(&self, levels: &[Level<'_>], formers: &[Former<'_>]) -> Many<'_> {
         let homes = levels.iter().map(|level| level.home);
-        for home in homes.chain(formers.iter().map(|former| former.home)) {
-            let index = shard_index(home);
-            if !wanted.contains(&index) {
-                wanted.push(index);
-            }
-        }
+        let homes = homes.chain(formers.iter().map(|former| former.home));
+        let mut wanted: SmallVec<[usize; 8]> = homes.map(shard_index).collect();
         wanted.sort_unstable();
-        wanted
-            .into_iter()
-            .map(|index| (index, self.shards[index].0.lock()))
-            .collect()
+        wanted.dedup();
+        Many(
+            wanted
+                .into_iter()
+                .map(|index| (index, self.shards[index].0.lock()))
+                .collect(),
+        )
     }
 
-    fn write(
+    /// Writes the charged cells that were there back to their places.
+    fn write_found(
         &self,
-        shards: &mut Shards<'_>,
+        shards: &mut impl Locked,
         levels: &[Level<'_>],
         found: &[Found],
-        outcomes: &stack::Outcomes,
+        outcomes: &Outcomes,
         now: Timestamp,
-    ) -> Result<(), StoreFull> {
-        let charged = |place: usize| outcomes[place].charged;
-        // Two limits may watch one count; it is charged once.
-        let repeated = |place: usize| {
-            (0..place).any(|earlier| charged(earlier) && levels[earlier].key == levels[place].key)
-        };
-        let absent = |place: usize| matches!(found[place], Found::Absent);
-        let places = || (0..levels.len()).filter(|place| charged(*place) && !repeated(*place));
-        if places().any(absent) {
-            self.make_room(shards, levels, places().filter(|place| absent(*place)), now)?;
-        }
-        // Found places stay good only until the first insertion, so insertions come last.
-        for place in places().filter(|place| !absent(*place)) {
-            let (level, after) = (&levels[place], outcomes[place].after);
+    ) {
+        for (place, level) in levels.iter().enumerate() {
+            if matches!(found[place], Found::Absent) || !counts(levels, outcomes, place) {
+                continue;
+            }
+            let after = outcomes[place].cell;
             let expires = tick_after(level.rule.forgettable_at(after, now).nanos());
-            let shard = shard_of(shards, level.home);
+            let shard = shards.shard(level.home);
             let before = shard.weight();
             shard.store(found[place], after, expires, level.cost, now);
             if shard.weight() != before {
                 self.account(before, shard.weight(), 0);
             }
         }
-        for place in places().filter(|place| absent(*place)) {
-            let (level, after) = (&levels[place], outcomes[place].after);
+    }
+
+    /// Adds the charged cells that were not there. Comes last, since it moves what was found.
+    fn insert_absent(
+        &self,
+        shards: &mut impl Locked,
+        levels: &[Level<'_>],
+        found: &[Found],
+        outcomes: &Outcomes,
+        now: Timestamp,
+    ) {
+        for (place, level) in levels.iter().enumerate() {
+            if !matches!(found[place], Found::Absent) || !counts(levels, outcomes, place) {
+                continue;
+            }
+            let after = outcomes[place].cell;
             let expires = tick_after(level.rule.forgettable_at(after, now).nanos());
-            let shard = shard_of(shards, level.home);
+            let shard = shards.shard(level.home);
             let before = shard.weight();
             shard.insert(level.rule, level.key, after, expires, now);
-            let (gone, _) = shard.sweep(SWEEP_AT_INSERT, tick(now));
+            let gone = shard.sweep(SWEEP_AT_INSERT, tick(now));
             self.account(before, shard.weight(), gone);
         }
-        Ok(())
     }
 
     /// Refuses, before anything is charged, what would take the store past its cap.
     fn make_room(
         &self,
-        shards: &mut Shards<'_>,
+        shards: &mut impl Locked,
         levels: &[Level<'_>],
-        absent: impl Iterator<Item = usize>,
+        found: &mut [Found],
+        outcomes: &Outcomes,
         now: Timestamp,
     ) -> Result<(), StoreFull> {
-        for place in absent {
-            let shard = shard_of(shards, levels[place].home);
-            if self.has_room(shard) {
+        for (place, level) in levels.iter().enumerate() {
+            if !matches!(found[place], Found::Absent) || !counts(levels, outcomes, place) {
                 continue;
             }
+            if self.has_room(shards.shard(level.home)) {
+                continue;
+            }
+            let shard = shards.shard(level.home);
             let before = shard.weight();
-            let (gone, _) = shard.sweep(SWEEP_WHEN_FULL, tick(now));
+            let gone = shard.sweep(SWEEP_WHEN_FULL, tick(now));
             self.account(before, shard.weight(), gone);
             if !self.has_room(shard) {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 return Err(StoreFull);
+            }
+            // The sweep may have moved, or forgotten, what was found.
+            for (level, at) in levels.iter().zip(found.iter_mut()) {
+                *at = shards
+                    .shard(level.home)
+                    .load(level.rule, level.key, level.cost, now)
+                    .0;
             }
         }
         Ok(())
@@ -245,22 +320,21 @@ impl MemoryStore {
 
 /// The cell of an untouched counter that replaces others: no more room than the tightest of them had left.
 fn inherit<'a>(
-    shards: &mut Shards<'_>,
+    shards: &mut impl Locked,
     level: &Level<'_>,
     formers: impl Iterator<Item = &'a Former<'a>>,
     now: Timestamp,
-) -> tollgate_core::Cell {
+) -> Cell {
     let mut room = level.rule.capacity;
     for former in formers {
-        let shard = shard_of(shards, former.home);
-        let (found, cell) = shard.load(former.rule, former.key, 0, now);
+        let (found, cell) = shards.shard(former.home).load(former.rule, former.key, 0, now);
         if !matches!(found, Found::Absent) {
             let cell = former.rule.advance(cell, former.calendar, now, false);
             room = room.min(former.rule.remaining(cell, now));
         }
     }
     if room == level.rule.capacity {
-        return tollgate_core::Cell::default();
+        return Cell::default();
     }
     level.rule.opened_with(room, level.calendar, now)
 }
@@ -269,10 +343,10 @@ fn shard_index(home: u64) -> usize {
     (home >> (64 - SHARD_BITS)) as usize
 }
 
-fn shard_of<'s>(shards: &'s mut Shards<'_>, home: u64) -> &'s mut Shard {
-    let index = shard_index(home);
-    let position = shards.iter().position(|(at, _)| *at == index).unwrap_or(0);
-    &mut shards[position].1
+/// Whether a level's charge is to be written: two limits may watch one count, and it is charged once.
+fn counts(levels: &[Level<'_>], outcomes: &Outcomes, place: usize) -> bool {
+    let repeated = |earlier: usize| outcomes[earlier].charged && levels[earlier].key == levels[place].key;
+    outcomes[place].charged && !(0..place).any(repeated)
 }
 
 /// Expiry is kept in ticks of eight seconds, so that 32 bits reach past the end of representable time.

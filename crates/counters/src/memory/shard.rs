@@ -88,11 +88,10 @@ impl Shard {
             .insert(key.identity(), Cell([index as u64, 0, 0]), expires);
     }
 
-    /// Forgets counters that are as good as untouched, looking at a bounded slice. Returns how many went,
-    /// and whether the sweep has come round.
-    pub(super) fn sweep(&mut self, groups: usize, now_tick: u32) -> (usize, bool) {
+    /// Forgets counters that are as good as untouched, looking at a bounded slice. Returns how many went.
+    pub(super) fn sweep(&mut self, groups: usize, now_tick: u32) -> usize {
         let mut gone = 0;
-        let done = self.cells.sweep(groups, now_tick, |_| gone += 1);
+        self.cells.sweep(groups, now_tick, |_| gone += 1);
         self.weight -= gone;
         let Self {
             log_entries,
@@ -108,7 +107,7 @@ impl Shard {
             free_logs.push(index);
             gone += 1;
         });
-        (gone, done)
+        gone
     }
 }
 

@@ -8,6 +8,9 @@ use tollgate_core::{Algorithm, Mode, Nanos, Period};
 use super::time::{retry_after_seconds, seconds_up};
 use crate::engine::Checked;
 
+/// The largest whole number that a structured field can hold.
+const MAX_FIELD_INTEGER: u128 = 999_999_999_999_999;
+
 /// Which styles are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "any of the four can be chosen")]
@@ -96,7 +99,7 @@ fn write_ietf(checked: &Checked<'_>, headers: &mut HeaderMap) {
     let mut states = String::with_capacity(128);
     for place in visible(checked, false) {
         let (limit, level) = (checked.stack.limits[place], &checked.stack.levels[place]);
-        let reading = &checked.decision.readings[place];
+        let outcome = &checked.decision.outcomes[place];
         let separator = if policies.is_empty() { "" } else { ", " };
         let mut digits = itoa::Buffer::new();
         for part in [
@@ -117,13 +120,13 @@ fn write_ietf(checked: &Checked<'_>, headers: &mut HeaderMap) {
             "\"",
             &limit.id,
             "\";r=",
-            digits.format(reading.remaining),
+            digits.format(outcome.remaining),
         ] {
             states.push_str(part);
         }
-        if let Some(wait) = reading.advice(level, checked.now) {
+        if let Some(wait) = outcome.advice(level, checked.now) {
             states.push_str(";t=");
-            states.push_str(digits.format(seconds_up(wait)));
+            states.push_str(digits.format(seconds_up(wait).min(MAX_FIELD_INTEGER)));
         }
     }
     if policies.is_empty() {
@@ -155,20 +158,20 @@ fn write_binding(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut Head
         .decision
         .binding
         .filter(|place| checked.stack.limits[*place].expose);
-    let least = || visible(checked, false).min_by_key(|place| checked.decision.readings[*place].remaining);
+    let least = || visible(checked, false).min_by_key(|place| checked.decision.outcomes[*place].remaining);
     let Some(place) = visible_binding.or_else(least) else {
         return;
     };
     let limit = number(checked.stack.limits[place].rule.limit);
-    let reading = &checked.decision.readings[place];
-    let remaining = number(reading.remaining);
+    let outcome = &checked.decision.outcomes[place];
+    let remaining = number(outcome.remaining);
     if styles.x {
         headers.insert(HeaderName::from_static("x-ratelimit-limit"), limit.clone());
         headers.insert(
             HeaderName::from_static("x-ratelimit-remaining"),
             remaining.clone(),
         );
-        let reset = reset_at(checked, reading.reset);
+        let reset = reset_at(checked, place);
         headers.insert(HeaderName::from_static("x-ratelimit-reset"), reset);
     }
     if styles.legacy {
@@ -176,7 +179,9 @@ fn write_binding(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut Head
         headers.insert(HeaderName::from_static("ratelimit-remaining"), remaining);
         headers.insert(
             HeaderName::from_static("ratelimit-reset"),
-            wide_number(seconds_up(reading.reset)),
+            wide_number(seconds_up(
+                outcome.reset(&checked.stack.levels[place], checked.now),
+            )),
         );
     }
 }
@@ -235,7 +240,7 @@ fn write_levels(checked: &Checked<'_>, headers: &mut HeaderMap) {
     );
     write_level(checked, monthly, limit, remaining, headers);
     if let Some(place) = least_of(checked, |limit| org(limit) && limit.is_quota()) {
-        let reset = reset_at(checked, checked.decision.readings[place].reset);
+        let reset = reset_at(checked, place);
         headers.insert(HeaderName::from_static("x-ratelimit-org-reset"), reset);
     }
 }
@@ -245,7 +250,7 @@ fn least_of(
     fits: impl Fn(&tollgate_catalog::snapshot::Limit) -> bool,
 ) -> Option<usize> {
     let fitting = visible(checked, true).filter(|place| fits(checked.stack.limits[*place]));
-    fitting.min_by_key(|place| checked.decision.readings[*place].remaining)
+    fitting.min_by_key(|place| checked.decision.outcomes[*place].remaining)
 }
 
 fn write_level(
@@ -258,13 +263,14 @@ fn write_level(
     if let Some(place) = place {
         let limit = number(checked.stack.limits[place].rule.limit);
         headers.insert(HeaderName::from_static(limit_name), limit);
-        let remaining = number(checked.decision.readings[place].remaining);
+        let remaining = number(checked.decision.outcomes[place].remaining);
         headers.insert(HeaderName::from_static(remaining_name), remaining);
     }
 }
 
-/// The instant after some time, in Unix seconds, rounded up.
-fn reset_at(checked: &Checked<'_>, reset: Nanos) -> HeaderValue {
+/// When a level resets, in Unix seconds, rounded up.
+fn reset_at(checked: &Checked<'_>, place: usize) -> HeaderValue {
+    let reset = checked.decision.outcomes[place].reset(&checked.stack.levels[place], checked.now);
     wide_number(seconds_up(Nanos::from(checked.now.nanos()) + reset))
 }
 

@@ -28,7 +28,7 @@ pub fn write_decision(checked: &Checked<'_>, out: &mut Vec<u8>) {
     push(out, b",\"delayMs\":");
     millis(out, decision.delay);
     push(out, b",\"degraded\":false,\"limits\":[");
-    for (place, reading) in decision.readings.iter().enumerate() {
+    for (place, outcome) in decision.outcomes.iter().enumerate() {
         let (limit, level) = (checked.stack.limits[place], &checked.stack.levels[place]);
         push(
             out,
@@ -44,15 +44,16 @@ pub fn write_decision(checked: &Checked<'_>, out: &mut Vec<u8>) {
         push(out, b",\"limit\":");
         number(out, limit.rule.limit);
         push(out, b",\"remaining\":");
-        number(out, reading.remaining);
+        number(out, outcome.remaining);
         push(out, b",\"resetMs\":");
-        millis(out, reading.reset);
+        let reset = outcome.reset(level, checked.now);
+        millis(out, reset);
         push(out, b",\"resetAt\":\"");
-        rfc3339(checked.now, reading.reset, out);
+        rfc3339(checked.now, reset, out);
         push(out, b"\",\"mode\":\"");
         push(out, mode_name(level.mode).as_bytes());
         push(out, b"\",\"violated\":");
-        flag(out, reading.violated);
+        flag(out, !outcome.fits);
         push(out, b"}");
     }
     push(out, b"]");

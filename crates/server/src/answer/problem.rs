@@ -106,8 +106,8 @@ pub fn write_denial_members(checked: &Checked<'_>, out: &mut Vec<u8>) {
     write_text(out, &message);
     out.extend_from_slice(b",\"violated-policies\":[");
     let mut first = true;
-    for (place, reading) in checked.decision.readings.iter().enumerate() {
-        if reading.violated && checked.stack.levels[place].mode == Mode::Enforce {
+    for (place, outcome) in checked.decision.outcomes.iter().enumerate() {
+        if !outcome.fits && checked.stack.levels[place].mode == Mode::Enforce {
             if !std::mem::take(&mut first) {
                 out.push(b',');
             }

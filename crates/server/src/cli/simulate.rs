@@ -148,8 +148,8 @@ impl Summary {
                 count.denied += 1;
             }
         }
-        for (place, reading) in checked.decision.readings.iter().enumerate() {
-            if !reading.violated {
+        for (place, outcome) in checked.decision.outcomes.iter().enumerate() {
+            if outcome.fits {
                 continue;
             }
             let limit = checked.stack.limits[place];

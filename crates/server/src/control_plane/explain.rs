@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Json, Response};
 
 use super::ControlPlane;
 use crate::answer::Problem;
-use crate::check_body::CheckBody;
+use crate::check_body::{CheckBody, read_object};
 use crate::clock;
 use crate::explanation::explain as explain_request;
 
@@ -27,7 +27,7 @@ pub(super) async fn explain(
 
 fn answer(plane: &ControlPlane, headers: &HeaderMap, body: &[u8]) -> Result<Response, Problem> {
     plane.token.admit(headers)?;
-    let body: CheckBody<'_> = serde_json::from_slice(body)
+    let body: CheckBody<'_> = read_object(body)
         .map_err(|error| Problem::bad_request(format!("The body is not a check: {error}.")))?;
     let request = body.request()?;
     let snapshot = plane.engine.snapshot();

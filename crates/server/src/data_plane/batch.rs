@@ -8,7 +8,7 @@ use tollgate_counters::Commit;
 use super::check::{read, write_item};
 use super::{Answer, DataPlane, json_answer, problem_answer};
 use crate::answer::{Problem, write_problem};
-use crate::check_body::CheckBody;
+use crate::check_body::{CheckBody, read_object};
 
 /// How many requests a batch may hold.
 const MAX_REQUESTS: usize = 1_000;
@@ -28,7 +28,7 @@ pub(super) fn answer(plane: &DataPlane, _query: Option<&str>, body: &[u8]) -> An
 }
 
 fn decide(plane: &DataPlane, body: &[u8]) -> Result<Vec<u8>, Problem> {
-    let batch: BatchBody<'_> = serde_json::from_slice(body)
+    let batch: BatchBody<'_> = read_object(body)
         .map_err(|error| Problem::bad_request(format!("The body is not a batch: {error}.")))?;
     if batch.requests.len() > MAX_REQUESTS {
         return Err(Problem::bad_request(format!(

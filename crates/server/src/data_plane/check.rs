@@ -6,7 +6,7 @@ use tollgate_counters::{Commit, StoreFull};
 
 use super::{Answer, DataPlane, json_answer, problem_answer, query_value};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers};
-use crate::check_body::{BodyError, CheckBody};
+use crate::check_body::{BodyError, CheckBody, read_object};
 use crate::clock;
 use crate::engine::Checked;
 
@@ -71,7 +71,7 @@ impl DataPlane {
 
 /// Reads a check's JSON. `at` belongs to recorded traffic and is no field of a live one.
 pub(super) fn read(body: &[u8]) -> Result<CheckBody<'_>, Problem> {
-    let body: CheckBody<'_> = serde_json::from_slice(body)
+    let body: CheckBody<'_> = read_object(body)
         .map_err(|error| Problem::bad_request(format!("The body is not a check: {error}.")))?;
     if body.at().is_some() {
         return Err(Problem::bad_request(

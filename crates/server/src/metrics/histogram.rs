@@ -49,7 +49,7 @@ impl Histogram {
             buckets.push((bound, *count));
             bound *= 4.0;
         }
-        buckets.push((f64::MAX, counts[BOUNDS]));
+        buckets.push((f64::INFINITY, counts[BOUNDS]));
         encoder.encode_histogram::<NoLabelSet>(nanos as f64 / 1e9, counts.iter().sum(), &buckets, None)
     }
 }

@@ -128,7 +128,7 @@ fn classify(checked: &Checked<'_>) -> (usize, usize) {
         return (labels::DENIED, scope_of(binding));
     }
     let mut violated =
-        (0..checked.stack.levels.len()).filter(|place| checked.decision.readings[*place].violated);
+        (0..checked.stack.levels.len()).filter(|place| !checked.decision.outcomes[*place].fits);
     match violated.next() {
         Some(place) if checked.stack.levels[place].mode == Mode::Shadow => {
             (labels::WOULD_DENY, scope_of(place))

@@ -1,0 +1,46 @@
+//! Tollgate beside its peers. Every figure is a ratio of two things measured in the same run, in turns, on
+//! the same core. `bench/run` builds, pins and prints it all.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_precision_loss
+)]
+
+mod memory;
+mod peers;
+mod profile;
+mod rounds;
+mod stacks;
+mod threads;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        None | Some("all") => {
+            peers::run();
+            stacks::run();
+            memory::run();
+            threads::run();
+        }
+        Some("peers") => peers::run(),
+        Some("counters") => stacks::run(),
+        Some("memory") => memory::run(),
+        Some("memory-child") => memory::child(),
+        Some("threads") => threads::run(),
+        Some("profile") => {
+            let levels = arguments.next().unwrap_or_default();
+            let count = arguments
+                .next()
+                .and_then(|count| count.parse().ok())
+                .unwrap_or(1_000_000);
+            profile::run(&levels, count);
+        }
+        Some(other) => {
+            eprintln!(
+                "there is no benchmark `{other}`; there are peers, counters, memory, threads, profile LEVELS COUNT"
+            );
+            std::process::exit(2);
+        }
+    }
+}

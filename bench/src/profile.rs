@@ -1,0 +1,28 @@
+//! One contender alone, for `perf` and `callgrind`.
+
+use std::hint::black_box;
+
+use tollgate_catalog::Request;
+use tollgate_core::Timestamp;
+use tollgate_counters::Commit;
+
+use crate::peers::{ONE, THREE, engine};
+use crate::rounds::Shuffled;
+
+/// Decides so many requests with one level or three, on virtual time.
+pub(crate) fn run(levels: &str, count: usize) {
+    let engine = engine(if levels == "1" { ONE } else { THREE });
+    let keys: Vec<String> = (0..1000).map(|n| format!("key-{n:08}")).collect();
+    let mut order = Shuffled::new();
+    let snapshot = engine.snapshot();
+    for n in 0..count as u64 {
+        let request = Request {
+            org: Some("acme"),
+            app: Some("web"),
+            key: Some(&keys[order.below(1000)]),
+            ..Request::new()
+        };
+        let now = Timestamp::from_nanos(1_700_000_000_000_000_000 + n * 100);
+        let _ = black_box(engine.check(&snapshot, &request, Commit::Charge, now));
+    }
+}

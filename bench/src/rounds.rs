@@ -1,0 +1,64 @@
+//! Interleaved rounds: each contender runs a slice in turn, so that whatever the machine does, it does to
+//! all of them. The median round counts.
+
+use std::time::Instant;
+
+/// What was measured of one contender, in nanoseconds for each operation.
+pub(crate) struct Measured {
+    pub(crate) name: &'static str,
+    pub(crate) nanos: f64,
+}
+
+pub(crate) type Contender<'a> = (&'static str, Box<dyn FnMut(usize) + 'a>);
+
+const ROUNDS: usize = 41;
+
+/// Runs every contender for so many operations a round; the first round only warms up.
+pub(crate) fn measure(operations: usize, mut contenders: Vec<Contender<'_>>) -> Vec<Measured> {
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); contenders.len()];
+    for round in 0..=ROUNDS {
+        for (times, (_, run)) in times.iter_mut().zip(&mut contenders) {
+            let started = Instant::now();
+            run(operations);
+            if round > 0 {
+                times.push(started.elapsed().as_nanos() as f64 / operations as f64);
+            }
+        }
+    }
+    let median = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    times
+        .iter_mut()
+        .zip(&contenders)
+        .map(|(times, (name, _))| Measured {
+            name,
+            nanos: median(times),
+        })
+        .collect()
+}
+
+/// Keeps this thread on one core.
+pub(crate) fn pin(core: usize) {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    if let Some(id) = cores.get(core % cores.len().max(1)) {
+        core_affinity::set_for_current(*id);
+    }
+}
+
+/// A cheap sequence of numbers in no order.
+pub(crate) struct Shuffled(u64);
+
+impl Shuffled {
+    pub(crate) fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % bound as u64).unwrap_or(0)
+    }
+}

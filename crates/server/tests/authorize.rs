@@ -1,0 +1,311 @@
+//! `ANY /v1/authorize`: what a gateway asks before it forwards.
+
+mod common;
+
+use common::{Answer, Ask, Server, file_of, hourly};
+use serde_json::{Value, json};
+
+fn policies() -> String {
+    file_of(&[
+        hourly("exports", "org", 3, "endpointPattern: \"POST /v1/exports\""),
+        hourly("org", "org", 10, ""),
+        hourly("address", "ip", 20, ""),
+    ])
+}
+
+fn server() -> Server {
+    Server::start(&policies(), &[])
+}
+
+fn ask(server: &Server) -> Ask {
+    server.ask("GET", "/v1/authorize")
+}
+
+/// What is left of a policy for the request that was answered, as the headers tell it.
+fn left(answer: &Answer, policy: &str) -> Option<i64> {
+    let states: sfv::List = sfv::Parser::new(answer.header("ratelimit")?).parse().unwrap();
+    states.iter().find_map(|entry| match entry {
+        sfv::ListEntry::Item(item) if item.bare_item.as_string()?.as_str() == policy => {
+            Some(item.params.get("r")?.as_integer()?.into())
+        }
+        _ => None,
+    })
+}
+
+#[test]
+fn the_original_request_comes_in_either_familys_headers() {
+    let server = server();
+    let forwarded = ask(&server)
+        .header("X-Forwarded-Method", "POST")
+        .header("X-Forwarded-Uri", "/v1/exports?format=csv")
+        .header("X-Tollgate-Org", "acme");
+    let answer = forwarded.send();
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.body, b"");
+    assert_eq!(left(&answer, "exports"), Some(2));
+    let original = ask(&server)
+        .header("X-Original-Method", "post")
+        .header("X-Original-URI", "https://api.example/v1//exports")
+        .header("X-Tollgate-Org", "acme");
+    assert_eq!(left(&original.send(), "exports"), Some(1));
+    let both = ask(&server)
+        .header("X-Forwarded-Method", "POST")
+        .header("X-Original-Method", "POST")
+        .header("X-Forwarded-Uri", "/v1/exports")
+        .header("X-Original-Uri", "/v1/exports")
+        .header("X-Tollgate-Org", "acme");
+    assert_eq!(left(&both.send(), "exports"), Some(0));
+}
+
+#[test]
+fn both_families_that_disagree_are_an_error() {
+    let server = server();
+    let methods = ask(&server)
+        .header("X-Forwarded-Method", "GET")
+        .header("X-Original-Method", "POST")
+        .header("X-Forwarded-Uri", "/a");
+    assert!(methods.send().problem(400).contains("x-original-method"));
+    let paths = ask(&server)
+        .header("X-Forwarded-Uri", "/a")
+        .header("X-Original-URI", "/b");
+    assert!(paths.send().problem(400).contains("x-original-uri"));
+}
+
+#[test]
+fn without_a_path_there_is_no_endpoint() {
+    let server = server();
+    let answer = ask(&server)
+        .header("X-Forwarded-Method", "POST")
+        .header("X-Tollgate-Org", "acme")
+        .send();
+    assert_eq!(left(&answer, "org"), Some(9));
+    assert_eq!(left(&answer, "exports"), None);
+}
+
+#[test]
+fn identity_scopes_and_cost_come_in_headers_of_their_own() {
+    let server = Server::start(
+        &file_of(&[
+            hourly("org", "org", 10, ""),
+            hourly("app", "app", 20, ""),
+            hourly("key", "key", 30, ""),
+            hourly("user", "user", 40, ""),
+            hourly("writes", "org", 50, "requiredScope: write"),
+            hourly("deletes", "org", 50, "requiredScope: delete"),
+        ]),
+        &[],
+    );
+    let answer = ask(&server)
+        .header("X-Tollgate-Org", "acme")
+        .header("X-Tollgate-App", "web")
+        .header("X-Tollgate-Key", "k1")
+        .header("X-Tollgate-User", "u7")
+        .header("X-Tollgate-Scopes", "read, write")
+        .header("X-Tollgate-Cost", "3")
+        .send();
+    assert_eq!(answer.status, 200);
+    for (policy, remaining) in [("org", 7), ("app", 17), ("key", 27), ("user", 37), ("writes", 47)] {
+        assert_eq!(left(&answer, policy), Some(remaining), "{policy}");
+    }
+    assert_eq!(left(&answer, "deletes"), None);
+}
+
+#[test]
+fn a_header_that_makes_no_sense_is_an_error_that_names_it() {
+    let server = server();
+    for (name, value) in [
+        ("X-Tollgate-Cost", "-1"),
+        ("X-Tollgate-Cost", "1.5"),
+        ("X-Tollgate-Cost", "many"),
+        ("X-Tollgate-Org", ""),
+        ("X-Forwarded-Uri", "exports"),
+        ("X-Forwarded-Uri", "/%zz"),
+    ] {
+        let problem = ask(&server).header(name, value).send().problem(400);
+        let named = problem.contains(&name.to_lowercase()) || problem.contains("endpoint");
+        assert!(named, "{name}: {problem}");
+    }
+    let long = "x".repeat(257);
+    let problem = ask(&server).header("X-Tollgate-Key", &long).send().problem(400);
+    assert!(problem.contains("x-tollgate-key"), "{problem}");
+}
+
+#[test]
+fn the_clients_address_is_the_last_hop_that_no_trusted_proxy_is() {
+    let server = Server::start(&policies(), &["--trusted-proxies", "127.0.0.0/8,10.0.0.0/8"]);
+    let from = |hops: &str| left(&ask(&server).header("X-Forwarded-For", hops).send(), "address");
+    assert_eq!(from("203.0.113.9"), Some(19));
+    assert_eq!(
+        from("198.51.100.7, 203.0.113.9"),
+        Some(18),
+        "the first hop is the client's own word"
+    );
+    assert_eq!(from("198.51.100.7, 203.0.113.9, 10.0.0.3"), Some(17));
+    assert_eq!(from("198.51.100.7"), Some(19));
+    assert_eq!(server.left("address", &json!({"ip": "127.0.0.1"})), 20);
+}
+
+#[test]
+fn whoever_is_not_a_trusted_proxy_is_not_believed() {
+    let server = Server::start(&policies(), &["--trusted-proxies", "10.0.0.0/8"]);
+    for spoofed in ["203.0.113.1", "203.0.113.2", "10.0.0.1", "127.0.0.9"] {
+        let answer = ask(&server)
+            .header("X-Forwarded-For", spoofed)
+            .header("X-Forwarded-Uri", "/v1/exports")
+            .header("X-Forwarded-Method", "POST")
+            .header("X-Tollgate-Org", "acme")
+            .header("X-Tollgate-Cost", "0")
+            .send();
+        assert_eq!(answer.status, 200);
+        assert_eq!(
+            left(&answer, "org"),
+            None,
+            "its word on the org counts for nothing"
+        );
+    }
+    assert_eq!(
+        server.left("address", &json!({"ip": "127.0.0.1"})),
+        16,
+        "its own address does"
+    );
+    assert_eq!(server.left("address", &json!({"ip": "203.0.113.1"})), 20);
+    assert_eq!(server.left("org", &json!({"orgId": "acme"})), 10);
+}
+
+#[test]
+fn an_unknown_key_or_token_is_401_and_charges_nothing() {
+    let server = server();
+    for (name, value) in [
+        ("X-API-Key", "secret-of-nobody"),
+        ("Authorization", "Bearer tg_live_nobody"),
+        ("authorization", "bearer tg_live_nobody"),
+    ] {
+        let answer = ask(&server)
+            .header(name, value)
+            .header("X-Tollgate-Org", "acme")
+            .send();
+        let problem = answer.expect(401);
+        assert_eq!(problem["error"], "unauthorized");
+        assert!(!answer.text().contains("nobody"), "the secret is never repeated");
+    }
+    assert_eq!(server.left("org", &json!({"orgId": "acme"})), 10);
+    let foreign = ask(&server)
+        .header("Authorization", "Bearer eyJhbGciOi.of.another")
+        .header("X-Tollgate-Org", "acme");
+    assert_eq!(
+        foreign.send().status,
+        200,
+        "the protected service's own token is none of ours"
+    );
+}
+
+#[test]
+fn a_denial_is_429_with_the_problem_as_its_body() {
+    let server = server();
+    let deny = || {
+        ask(&server)
+            .header("X-Tollgate-Org", "acme")
+            .header("X-Tollgate-Cost", "10")
+            .send()
+    };
+    assert_eq!(deny().status, 200);
+    let answer = deny();
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    assert_eq!(answer.header("x-ratelimit-scope"), Some("org"));
+    assert!(answer.number("retry-after").unwrap() >= 1);
+    let denial = answer.expect(429);
+    assert_denial(&denial);
+    assert!(
+        denial.get("limits").is_none(),
+        "what a client need not know stays out"
+    );
+}
+
+fn assert_denial(denial: &Value) {
+    assert_eq!(
+        denial["type"],
+        "https://iana.org/assignments/http-problem-types#quota-exceeded"
+    );
+    assert_eq!(denial["status"], 429);
+    assert_eq!(denial["error"], "rate_limit_exceeded");
+    assert_eq!(denial["scope"], "org");
+    assert_eq!(denial["policy"], "org");
+    assert_eq!(denial["limit_type"], "per_hour");
+    assert_eq!(denial["violated-policies"], json!(["org"]));
+    assert_eq!(denial["message"], denial["detail"]);
+    assert_eq!(denial["retry_after"], denial["retry_after_seconds"]);
+    assert!(denial["title"].is_string());
+}
+
+#[test]
+fn for_nginx_a_denial_is_403_with_status_and_body_in_headers() {
+    let server = server();
+    let deny = || {
+        server
+            .ask("GET", "/v1/authorize?deny_status=403")
+            .header("X-Tollgate-Org", "acme")
+            .header("X-Tollgate-Cost", "10")
+            .send()
+    };
+    let allowed = deny();
+    assert_eq!(allowed.status, 200);
+    assert_eq!(allowed.header("x-tollgate-status"), None);
+    let answer = deny();
+    assert_eq!(answer.status, 403);
+    assert_eq!(answer.body, b"");
+    assert_eq!(answer.header("x-tollgate-status"), Some("429"));
+    assert!(answer.number("retry-after").unwrap() >= 1);
+    assert_eq!(answer.header("x-ratelimit-scope"), Some("org"));
+    let body = answer.header("x-tollgate-body").unwrap();
+    assert!(body.bytes().all(|byte| (0x20..0x7f).contains(&byte)), "{body}");
+    assert_denial(&serde_json::from_str(body).unwrap());
+    let other = server.ask("GET", "/v1/authorize?deny_status=500");
+    assert!(other.send().problem(400).contains("deny_status"));
+    let usual = server
+        .ask("GET", "/v1/authorize?deny_status=429")
+        .header("X-Tollgate-Org", "acme");
+    assert_eq!(usual.send().status, 429);
+}
+
+#[test]
+fn the_body_in_a_header_is_ascii_whatever_the_names() {
+    let policy = hourly("p", "org", 1, "endpointPattern: \"/größe/日本\"");
+    let server = Server::start(&file_of(&[policy]), &[]);
+    let deny = || {
+        server
+            .ask("GET", "/v1/authorize?deny_status=403")
+            .header("X-Tollgate-Org", "größe")
+            .header("X-Forwarded-Uri", "/gr%C3%B6%C3%9Fe/%E6%97%A5%E6%9C%AC")
+            .send()
+    };
+    assert_eq!(deny().status, 200);
+    let answer = deny();
+    assert_eq!(answer.status, 403);
+    let body = answer.header("x-tollgate-body").unwrap();
+    assert!(body.is_ascii() && body.contains("\\u00f6"), "{body}");
+    let denial: Value = serde_json::from_str(body).unwrap();
+    assert!(
+        denial["message"].as_str().unwrap().contains("/größe/日本"),
+        "{denial}"
+    );
+}
+
+#[test]
+fn every_method_asks_and_a_body_is_ignored() {
+    let server = server();
+    for method in [
+        "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PURGE",
+    ] {
+        let answer = server
+            .ask(method, "/v1/authorize")
+            .header("X-Tollgate-Org", "acme")
+            .body(if method == "HEAD" {
+                ""
+            } else {
+                "{\"orgId\": not even JSON"
+            })
+            .send();
+        assert_eq!(answer.status, 200, "{method}");
+    }
+    assert_eq!(server.left("org", &json!({"orgId": "acme"})), 2);
+}

@@ -1,0 +1,16 @@
+//! `POST /v1/check`, as a client sees it: each module is named for what of it is tried.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod binding;
+mod charges;
+mod costs;
+mod denial;
+mod endpoints;
+mod identity;
+mod input;
+mod members;
+mod modes;
+mod numbers;
+mod selection;
