@@ -7,6 +7,7 @@
     clippy::cast_precision_loss
 )]
 
+mod baseline;
 mod memory;
 mod peers;
 mod profile;
@@ -28,6 +29,7 @@ fn main() {
         Some("memory") => memory::run(),
         Some("memory-child") => memory::child(),
         Some("threads") => threads::run(),
+        Some("baseline") => baseline::serve(),
         Some("profile") => {
             let levels = arguments.next().unwrap_or_default();
             let count = arguments

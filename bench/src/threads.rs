@@ -23,33 +23,36 @@ policies:
 
 pub(crate) fn run() {
     let engine = engine(THREE);
-    let mut rates: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
+    let mut rates: [Vec<f64>; 3] = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
-        for threads in [1, 2] {
-            rates[threads - 1].push(rate(&engine, threads));
-        }
+        rates[0].push(rate(&engine, &["acme"]));
+        rates[1].push(rate(&engine, &["acme", "acme"]));
+        rates[2].push(rate(&engine, &["acme", "globex"]));
     }
     let median = |rates: &mut Vec<f64>| {
         rates.sort_by(f64::total_cmp);
         rates[rates.len() / 2]
     };
-    let [mut one, mut two] = rates;
-    let (one, two) = (median(&mut one), median(&mut two));
+    let [mut one, mut two, mut apart] = rates;
+    let (one, two, apart) = (median(&mut one), median(&mut two), median(&mut apart));
     println!("\n{:<34} {:>10}", "key + app + org of one org", "million/s");
     println!("{:<34} {:>10.2}", "one thread", one / 1e6);
     println!("{:<34} {:>10.2}", "two threads", two / 1e6);
+    println!("{:<34} {:>10.2}", "two threads, an org each", apart / 1e6);
     println!(
         "two threads against one:               {:>6.2} x its throughput",
         two / one
     );
 }
 
-/// Decisions a second of so many threads, each with a key of its own.
-fn rate(engine: &Engine, threads: usize) -> f64 {
-    let barrier = Barrier::new(threads + 1);
+/// Decisions a second of a thread for each org given, each thread with a key of its own.
+fn rate(engine: &Engine, orgs: &[&str]) -> f64 {
+    let barrier = Barrier::new(orgs.len() + 1);
     std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads)
-            .map(|number| {
+        let running: Vec<_> = orgs
+            .iter()
+            .enumerate()
+            .map(|(number, org)| {
                 let barrier = &barrier;
                 scope.spawn(move || {
                     pin(number);
@@ -58,7 +61,7 @@ fn rate(engine: &Engine, threads: usize) -> f64 {
                     barrier.wait();
                     for _ in 0..CHECKS {
                         let request = Request {
-                            org: Some("acme"),
+                            org: Some(org),
                             app: Some("web"),
                             key: Some(&key),
                             ..Request::new()
@@ -73,6 +76,6 @@ fn rate(engine: &Engine, threads: usize) -> f64 {
         for thread in running {
             thread.join().expect("the thread ran");
         }
-        (CHECKS * threads) as f64 / started.elapsed().as_secs_f64()
+        (CHECKS * orgs.len()) as f64 / started.elapsed().as_secs_f64()
     })
 }

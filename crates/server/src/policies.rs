@@ -79,14 +79,14 @@ pub fn load(path: Option<&Path>) -> Result<PolicySet, PolicyFileError> {
     }
 }
 
-/// Applies the file again whenever it changes, all or nothing, until `stop` turns true.
+/// Applies the file again whenever it is no longer what was `seen`, all or nothing, until `stop` turns true.
 pub async fn watch(
     path: PathBuf,
+    mut seen: Option<Stamp>,
     engine: Arc<Engine>,
     metrics: Arc<Metrics>,
     mut stop: watch::Receiver<bool>,
 ) {
-    let mut seen = stamp(&path);
     let mut ticks = tokio::time::interval(POLL);
     loop {
         tokio::select! {
@@ -122,7 +122,10 @@ fn reload(path: &Path, engine: &Engine, metrics: &Metrics) {
 }
 
 /// What tells one state of the file from another: its time, its size, and which file it is.
-fn stamp(path: &Path) -> Option<(std::time::SystemTime, u64, u64)> {
+pub type Stamp = (std::time::SystemTime, u64, u64);
+
+/// The file's present state; taken before it is read, so that no change in between goes unseen.
+pub fn stamp(path: &Path) -> Option<Stamp> {
     use std::os::unix::fs::MetadataExt;
 
     let metadata = std::fs::metadata(path).ok()?;

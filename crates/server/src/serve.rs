@@ -26,6 +26,7 @@ const SWEEP_GROUPS: usize = 512;
 
 /// Serves until SIGTERM or SIGINT. The error is a sentence.
 pub fn serve(settings: Settings) -> Result<(), String> {
+    let stamp = settings.policies.as_deref().and_then(policies::stamp);
     let set = policies::load(settings.policies.as_deref()).map_err(|error| error.to_string())?;
     let seed = random_seed().map_err(|error| format!("no randomness for the key seed: {error}"))?;
     let engine = Engine::new(&set, seed, settings.max_counters, settings.shadow_all);
@@ -56,11 +57,12 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
-    runtime.block_on(run(settings, Arc::new(engine), token, [http, grpc, admin]))
+    runtime.block_on(run(settings, stamp, Arc::new(engine), token, [http, grpc, admin]))
 }
 
 async fn run(
     settings: Settings,
+    stamp: Option<policies::Stamp>,
     engine: Arc<Engine>,
     token: AdminToken,
     [http, grpc, admin]: [TcpListener; 3],
@@ -94,7 +96,7 @@ async fn run(
     let grpc = tokio::spawn(serve_grpc(listener(grpc).map_err(fail)?, stopped.clone()));
     tokio::spawn(sweep(engine.clone(), stopped.clone()));
     if let Some(path) = settings.policies.clone() {
-        tokio::spawn(policies::watch(path, engine, metrics, stopped));
+        tokio::spawn(policies::watch(path, stamp, engine, metrics, stopped));
     }
     // Signals are caught before the line is out: whoever reads it may send one at once.
     let fail = |error: std::io::Error| format!("could not catch signals: {error}");

@@ -61,8 +61,17 @@ pub struct Flags {
     #[arg(long)]
     pub insecure_bind: bool,
     /// Refuse nothing and report everything: the kill switch
-    #[arg(long, env = "TOLLGATE_SHADOW_ALL", value_parser = clap::builder::FalseyValueParser::new())]
-    pub shadow_all: bool,
+    #[arg(
+        long,
+        env = "TOLLGATE_SHADOW_ALL",
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        value_parser = clap::builder::FalseyValueParser::new()
+    )]
+    pub shadow_all: Option<bool>,
 }
 
 /// Settings that fit together.
@@ -127,7 +136,7 @@ impl Settings {
             max_counters: at_least_one("max-counters", flags.max_counters, DEFAULT_MAX_COUNTERS)?,
             max_connections: at_least_one("max-connections", flags.max_connections, 10_000)?,
             threads: at_least_one("threads", flags.threads, cores())?,
-            shadow_all: flags.shadow_all,
+            shadow_all: flags.shadow_all.unwrap_or(false),
         };
         if settings
             .admin_token
@@ -171,7 +180,7 @@ impl Flags {
             max_connections: self.max_connections.or(file.max_connections),
             threads: self.threads.or(file.threads),
             insecure_bind: self.insecure_bind || file.insecure_bind,
-            shadow_all: self.shadow_all || file.shadow_all,
+            shadow_all: self.shadow_all.or(file.shadow_all),
         }
     }
 }
@@ -213,7 +222,7 @@ fn read_config(path: &Path) -> Result<Flags, String> {
     flags.max_connections = number("max-connections");
     flags.threads = number("threads");
     flags.insecure_bind = fields.flag("insecure-bind", &mut problems).unwrap_or(false);
-    flags.shadow_all = fields.flag("shadow-all", &mut problems).unwrap_or(false);
+    flags.shadow_all = fields.flag("shadow-all", &mut problems);
     fields.finish(&mut problems);
     if problems.0.is_empty() {
         Ok(flags)

@@ -1,4 +1,9 @@
 //! `ANY /v1/authorize`: what a gateway asks before it forwards.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 

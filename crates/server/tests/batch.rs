@@ -1,4 +1,9 @@
 //! `POST /v1/check/batch`: many decisions, in order, each on its own.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 

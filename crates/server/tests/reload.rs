@@ -54,15 +54,15 @@ fn a_file_that_is_only_half_right_changes_nothing() {
     for (failures, half) in (1..).zip(&halves) {
         server.write_policies(half);
         wait_for("the failure to be counted", || {
-            let counted = server.metric("tollgate_policy_reload_failures_total");
-            (counted >= f64::from(failures)).then_some(())
+            let counted = server.counted("tollgate_policy_reload_failures_total");
+            (counted >= failures).then_some(())
         });
         let decision = server.allowed(&with_cost(0));
         assert_eq!(applied(&decision), ["kept"]);
         assert_eq!(limit(&decision, "kept")["limit"], 5);
         assert_eq!(remaining(&decision, "kept"), 4, "the count stays, too");
     }
-    assert!((server.metric("tollgate_policy_revision") - 1.0).abs() < f64::EPSILON);
+    assert_eq!(server.counted("tollgate_policy_revision"), 1);
     let log = server.stderr();
     assert!(log.contains("policies.yaml:3"), "the line is named: {log}");
     server.reload(&file_of(&[hourly("kept", "org", 8, "")]));
@@ -74,7 +74,7 @@ fn a_file_that_is_gone_changes_nothing() {
     let server = Server::start(&file_of(&[hourly("kept", "org", 5, "")]), &[]);
     std::fs::remove_file(server.dir.path().join("policies.yaml")).unwrap();
     wait_for("the failure to be counted", || {
-        (server.metric("tollgate_policy_reload_failures_total") >= 1.0).then_some(())
+        (server.counted("tollgate_policy_reload_failures_total") >= 1).then_some(())
     });
     assert_eq!(applied(&server.allowed(&body())), ["kept"]);
     server.reload(&file_of(&[hourly("back", "org", 5, "")]));

@@ -54,8 +54,14 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
+/// What is longer than this is nobody's slip of the pen, and comparing it takes time and memory.
+const MAX_SLIP_BYTES: usize = 64;
+
 /// `; did you mean …?` if one of the names is close to what was written.
 pub(crate) fn suggestion<'a>(written: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    if written.len() > MAX_SLIP_BYTES {
+        return String::new();
+    }
     let near = names
         .into_iter()
         .map(|name| {

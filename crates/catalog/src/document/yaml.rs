@@ -7,8 +7,10 @@ use saphyr_parser::{Event, Parser, ScalarStyle};
 use super::node::{Node, Value};
 use super::problem::Problems;
 
-/// Nodes a document may have once its aliases are followed: a bound against ones made to explode.
-const MAX_NODES: usize = 20_000_000;
+/// Nodes that are copied for anchors and aliases at most: a bound against documents made to explode.
+const MAX_COPIES: usize = 1_000_000;
+/// Fields that one mapping may have: looking for repeats compares each with all before it.
+const MAX_FIELDS: usize = 1_000;
 const MAX_DEPTH: usize = 64;
 
 /// Reads one YAML document. An empty one is an empty mapping.
@@ -58,7 +60,7 @@ struct Builder {
     root: Option<Node>,
     open: Vec<Open>,
     anchors: HashMap<usize, (Node, usize)>,
-    nodes: usize,
+    copies: usize,
     documents: usize,
     problems: Problems,
 }
@@ -123,12 +125,12 @@ impl Builder {
                 None => {}
             },
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                Some((_, size)) if self.nodes + size > MAX_NODES => {
+                Some((_, size)) if self.copies + size > MAX_COPIES => {
                     self.problems.add(line, "", "aliases make the document too large");
                 }
                 Some((node, size)) => {
                     let node = node.clone();
-                    self.nodes += size;
+                    self.copies += size;
                     self.close(node, 0);
                 }
                 None => self
@@ -148,9 +150,14 @@ impl Builder {
 
     /// Puts a finished node where it belongs.
     fn close(&mut self, node: Node, anchor: usize) {
-        self.nodes += 1;
         if anchor != 0 {
             let size = size(&node);
+            self.copies += size;
+            if self.copies > MAX_COPIES {
+                self.problems
+                    .add(node.line, "", "anchors make the document too large");
+                return;
+            }
             self.anchors.insert(anchor, (node.clone(), size));
         }
         match self.open.last_mut() {
@@ -166,7 +173,10 @@ impl Builder {
                     },
                 ) => {
                     // Small maps are the rule; a quadratic look stays cheaper than a set.
-                    if items.iter().any(|(name, _)| *name == text) {
+                    if items.len() >= MAX_FIELDS {
+                        let message = format!("is one field too many: a mapping has at most {MAX_FIELDS}");
+                        self.problems.add(line, text.clone(), message);
+                    } else if items.iter().any(|(name, _)| *name == text) {
                         self.problems.add(line, text.clone(), "is given twice");
                     }
                     *key = Some((text, line));

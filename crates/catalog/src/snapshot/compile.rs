@@ -9,7 +9,7 @@ use tollgate_core::{Algorithm, BillingAnchor, IdHash, KeySeed, Timestamp};
 use super::limit::{Limit, OverrideNote, Routes};
 use super::org::{Condition, Extra, OrgEntry, OrgTable, Replacement};
 use super::resolve::sort_key;
-use super::{Past, Snapshot, Tier};
+use super::{Catalogue, Past, Snapshot, Tier};
 use crate::document::{Problems, suggestion};
 use crate::model::{DEFAULT_TIER, Dimension, Override, Policy, PolicySet, Scope, Who};
 use crate::route::{Pattern, Router};
@@ -34,45 +34,46 @@ impl Snapshot {
             compiler.problems.0.sort_by_key(|problem| problem.line);
             return Err(compiler.problems);
         }
-        let mut snapshot = compiler.snapshot;
-        if let Some((past, now)) = replaces {
-            snapshot.remember(past, now);
-        }
-        Ok(snapshot)
+        let catalogue = Arc::new(compiler.catalogue);
+        let formers = replaces.map_or_else(Vec::new, |(past, now)| catalogue.formers(past, now));
+        Ok(Self { catalogue, formers })
     }
+}
 
-    /// Keeps the past while a counter of it may still matter.
-    fn remember(&mut self, past: &Arc<Self>, now: Timestamp) {
+impl Catalogue {
+    /// The past that a snapshot of this set has to keep, while a counter of it may still matter.
+    fn formers(&self, past: &Snapshot, now: Timestamp) -> Vec<Past> {
         let inherited = past.formers.iter().filter(|older| now < older.until);
         let mut formers: Vec<Past> = inherited
             .map(|older| Past {
-                snapshot: older.snapshot.clone(),
+                catalogue: older.catalogue.clone(),
                 until: older.until,
             })
             .collect();
-        // A limit counts anew if, under the same id, the two snapshots know different counters.
+        // A limit counts anew if, under the same id, the two sets know different counters.
         let mut counters: HashMap<&str, HashSet<IdHash>> = HashMap::new();
         for limit in self.all_limits() {
             counters.entry(&limit.id).or_default().insert(limit.counter);
         }
         let mut known: HashMap<&str, HashSet<IdHash>> = HashMap::new();
-        for limit in past.all_limits() {
+        for limit in past.catalogue.all_limits() {
             known.entry(&limit.id).or_default().insert(limit.counter);
         }
         let changed = |id: &str| counters.get(id).is_some_and(|now| known.get(id) != Some(now));
         let horizons = past
+            .catalogue
             .all_limits()
             .filter(|limit| changed(&limit.id))
             .map(|limit| limit.rule.horizon_ns());
         if let Some(longest) = horizons.max() {
             formers.push(Past {
-                snapshot: past.clone(),
+                catalogue: past.catalogue.clone(),
                 until: now.saturating_add(longest),
             });
         }
         let surplus = formers.len().saturating_sub(MAX_PASTS);
         formers.drain(..surplus);
-        self.formers = formers;
+        formers
     }
 
     fn all_limits(&self) -> impl Iterator<Item = &Limit> {
@@ -90,7 +91,7 @@ impl Snapshot {
 
 struct Compiler<'p> {
     set: &'p PolicySet,
-    snapshot: Snapshot,
+    catalogue: Catalogue,
     route_numbers: HashMap<&'p Pattern, u32>,
     problems: Problems,
 }
@@ -107,7 +108,7 @@ impl<'p> Compiler<'p> {
         };
         let mut compiler = Self {
             set,
-            snapshot: Snapshot {
+            catalogue: Catalogue {
                 seed,
                 limits: Vec::new(),
                 tiers: Vec::new(),
@@ -118,7 +119,6 @@ impl<'p> Compiler<'p> {
                 classes: Router::default(),
                 class_names: Vec::new(),
                 class_of: Vec::new(),
-                formers: Vec::new(),
             },
             route_numbers: HashMap::new(),
             problems: Problems::default(),
@@ -128,18 +128,21 @@ impl<'p> Compiler<'p> {
     }
 
     fn add_classes(&mut self) {
-        let snapshot = &mut self.snapshot;
+        let catalogue = &mut self.catalogue;
         for (entry, class) in (0..).zip(&self.set.endpoint_classes) {
-            let known = snapshot.class_names.iter().position(|name| **name == class.class);
+            let known = catalogue
+                .class_names
+                .iter()
+                .position(|name| **name == class.class);
             let number = known.unwrap_or_else(|| {
-                snapshot.class_names.push(class.class.as_str().into());
-                snapshot.class_names.len() - 1
+                catalogue.class_names.push(class.class.as_str().into());
+                catalogue.class_names.len() - 1
             });
-            snapshot.class_of.push(u32::try_from(number).unwrap_or(u32::MAX));
+            catalogue.class_of.push(u32::try_from(number).unwrap_or(u32::MAX));
             match &class.pattern {
-                Pattern::Route(route) => snapshot.classes.add(route, entry),
+                Pattern::Route(route) => catalogue.classes.add(route, entry),
                 // Every path is below the root.
-                _ => snapshot.classes.add(&everything(), entry),
+                _ => catalogue.classes.add(&everything(), entry),
             }
         }
     }
@@ -149,7 +152,11 @@ impl<'p> Compiler<'p> {
         match pattern {
             Pattern::Any => Routes::Any,
             Pattern::Class(class) => {
-                let known = self.snapshot.class_names.iter().position(|name| **name == *class);
+                let known = self
+                    .catalogue
+                    .class_names
+                    .iter()
+                    .position(|name| **name == *class);
                 if let Some(number) = known.and_then(|number| u32::try_from(number).ok()) {
                     return Routes::Class(number);
                 }
@@ -164,7 +171,7 @@ impl<'p> Compiler<'p> {
                 let next = u32::try_from(self.route_numbers.len()).unwrap_or(u32::MAX);
                 let number = *self.route_numbers.entry(pattern).or_insert(next);
                 if number == next {
-                    self.snapshot.routes.add(route, number);
+                    self.catalogue.routes.add(route, number);
                 }
                 Routes::Route(number)
             }
@@ -174,8 +181,8 @@ impl<'p> Compiler<'p> {
     fn add_tiers(&mut self) {
         for policy in &self.set.policies {
             let routes = self.routes(&policy.pattern, policy.line);
-            let limit = Limit::new(policy, routes, self.snapshot.seed);
-            self.snapshot.limits.push(limit);
+            let limit = Limit::new(policy, routes, self.catalogue.seed);
+            self.catalogue.limits.push(limit);
         }
         let set = self.set;
         let named = set.tiers.iter().map(String::as_str);
@@ -192,20 +199,20 @@ impl<'p> Compiler<'p> {
     }
 
     fn add_tier(&mut self, name: &str) {
-        let snapshot = &mut self.snapshot;
-        if snapshot.tier_names.contains_key(name) {
+        let catalogue = &mut self.catalogue;
+        if catalogue.tier_names.contains_key(name) {
             return;
         }
-        let number = u32::try_from(snapshot.tiers.len()).unwrap_or(u32::MAX);
+        let number = u32::try_from(catalogue.tiers.len()).unwrap_or(u32::MAX);
         let fits = |limit: &Limit| limit.origin.tier.as_deref().is_none_or(|tier| tier == name);
-        let numbered = (0..).zip(&snapshot.limits);
+        let numbered = (0..).zip(&catalogue.limits);
         let mut limits: Vec<u32> = numbered
             .filter(|(_, limit)| fits(limit))
             .map(|(number, _)| number)
             .collect();
-        limits.sort_by_key(|index| sort_key(&snapshot.limits[*index as usize]));
-        snapshot.tier_names.insert(name.into(), number);
-        snapshot.tiers.push(Tier {
+        limits.sort_by_key(|index| sort_key(&catalogue.limits[*index as usize]));
+        catalogue.tier_names.insert(name.into(), number);
+        catalogue.tiers.push(Tier {
             name: name.into(),
             limits,
         });
@@ -214,7 +221,7 @@ impl<'p> Compiler<'p> {
     fn add_orgs(&mut self) {
         for org in &self.set.orgs {
             let tier = self
-                .snapshot
+                .catalogue
                 .tier_names
                 .get(org.tier.as_str())
                 .copied()
@@ -227,16 +234,16 @@ impl<'p> Compiler<'p> {
                 replacements: Vec::new(),
                 extras: Vec::new(),
             };
-            self.snapshot
+            self.catalogue
                 .orgs
-                .insert(self.snapshot.seed.id(org.id.as_bytes()), entry);
+                .insert(self.catalogue.seed.id(org.id.as_bytes()), entry);
         }
     }
 
     fn add_overrides(&mut self) {
         for change in &self.set.overrides {
-            let hash = self.snapshot.seed.id(change.org.as_bytes());
-            if self.snapshot.orgs.get(hash, &change.org).is_none() {
+            let hash = self.catalogue.seed.id(change.org.as_bytes());
+            if self.catalogue.orgs.get(hash, &change.org).is_none() {
                 // An org that is only named by an override is one of the default tier.
                 let entry = OrgEntry {
                     id: change.org.as_str().into(),
@@ -246,7 +253,7 @@ impl<'p> Compiler<'p> {
                     replacements: Vec::new(),
                     extras: Vec::new(),
                 };
-                self.snapshot.orgs.insert(hash, entry);
+                self.catalogue.orgs.insert(hash, entry);
             }
             self.add_override(change, hash);
         }
@@ -254,7 +261,7 @@ impl<'p> Compiler<'p> {
 
     fn add_override(&mut self, change: &'p Override, org: IdHash) {
         let tier = self
-            .snapshot
+            .catalogue
             .orgs
             .get(org, &change.org)
             .map_or(0, |entry| entry.tier);
@@ -269,7 +276,7 @@ impl<'p> Compiler<'p> {
     /// The policy that an override is for.
     fn pick(&self, change: &Override, tier: u32) -> Result<Pick, String> {
         let policies = &self.set.policies;
-        let of_tier = &self.snapshot.tiers[tier as usize].limits;
+        let of_tier = &self.catalogue.tiers[tier as usize].limits;
         if let Some(id) = &change.policy {
             let Some(index) = policies.iter().position(|policy| policy.id == *id) else {
                 let near = suggestion(id, policies.iter().map(|policy| policy.id.as_str()));
@@ -354,7 +361,7 @@ impl<'p> Compiler<'p> {
         let hides = replaces.then(|| base.values.limit.unwrap_or(0));
         let limit = self.overridden(&policy, routes, change, hides);
         let when = condition(change);
-        let Some(entry) = self.snapshot.orgs.get_mut(org) else {
+        let Some(entry) = self.catalogue.orgs.get_mut(org) else {
             return;
         };
         if replaces {
@@ -412,15 +419,13 @@ impl<'p> Compiler<'p> {
         let routes = self.routes(pattern, change.line);
         let limit = self.overridden(&policy, routes, change, None);
         let when = condition(change);
-        if let Some(entry) = self.snapshot.orgs.get_mut(org) {
-            // The newer of two that say the same takes the older one's place.
-            entry.extras.retain(|extra| extra.limit.id != limit.id);
+        if let Some(entry) = self.catalogue.orgs.get_mut(org) {
             entry.extras.push(Extra { when, limit });
         }
     }
 
     fn overridden(&self, policy: &Policy, routes: Routes, change: &Override, hides: Option<u64>) -> Limit {
-        let mut limit = Limit::new(policy, routes, self.snapshot.seed);
+        let mut limit = Limit::new(policy, routes, self.catalogue.seed);
         limit.origin.overridden = Some(Box::new(OverrideNote {
             line: change.line,
             who: change.who.to_string().into(),
@@ -433,12 +438,12 @@ impl<'p> Compiler<'p> {
 
     /// A bucket can't refill at two rates: limits of one tier that share a bucket must agree on theirs.
     fn check_shared_buckets(&mut self) {
-        for tier in &self.snapshot.tiers {
+        for tier in &self.catalogue.tiers {
             let mut seen: HashMap<_, &Limit> = HashMap::new();
             for limit in tier
                 .limits
                 .iter()
-                .map(|index| &self.snapshot.limits[*index as usize])
+                .map(|index| &self.catalogue.limits[*index as usize])
             {
                 if !matches!(
                     limit.rule.algorithm,
@@ -514,6 +519,10 @@ fn beside_id(base: &str, change: &Override) -> String {
         .pattern
         .as_ref()
         .map_or_else(String::new, |pattern| format!(":{pattern}"));
+    let permission = change
+        .required_scope
+        .as_ref()
+        .map_or_else(String::new, |scope| format!(":{scope}"));
     let plain = |character: char| {
         if character.is_ascii_alphanumeric() || "._:-".contains(character) {
             character
@@ -521,7 +530,10 @@ fn beside_id(base: &str, change: &Override) -> String {
             '.'
         }
     };
-    let mut id: String = format!("{base}:{who}{route}").chars().map(plain).collect();
+    let mut id: String = format!("{base}:{who}{route}{permission}")
+        .chars()
+        .map(plain)
+        .collect();
     id.truncate(128);
     id
 }

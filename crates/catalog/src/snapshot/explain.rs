@@ -63,7 +63,8 @@ pub struct Explanation<'s> {
 impl Snapshot {
     /// Every limit there is, with why it applies to the request or does not.
     pub fn explain<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Vec<Explanation<'s>> {
-        let mut lookup = self.look_up(request);
+        let catalogue = &*self.catalogue;
+        let mut lookup = catalogue.look_up(request);
         let org = lookup.org;
         let mut judge = |limit: &'s Limit| {
             let verdict = limit.applies(request, &mut lookup.ids, &lookup.routes, lookup.class);
@@ -73,8 +74,8 @@ impl Snapshot {
             }
         };
         let mut all = Vec::new();
-        let tier = &self.tiers[org.tier as usize];
-        for (index, limit) in (0..).zip(&self.limits) {
+        let tier = &catalogue.tiers[org.tier as usize];
+        for (index, limit) in (0..).zip(&catalogue.limits) {
             if let (false, Some(tier)) = (tier.limits.contains(&index), &limit.origin.tier) {
                 all.push(Explanation {
                     limit,
@@ -93,8 +94,7 @@ impl Snapshot {
                 }
             }
         }
-        let extras = org.extras.iter().filter(|extra| extra.when.holds(request, now));
-        all.extend(extras.map(|extra| judge(&extra.limit)));
+        all.extend(org.extras_for(request, now).map(|extra| judge(&extra.limit)));
         all.sort_by_key(|explanation| {
             let applies = explanation.verdict == Verdict::Applies;
             (!applies, super::resolve::sort_key(explanation.limit))

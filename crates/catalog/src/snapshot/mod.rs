@@ -28,8 +28,14 @@ pub struct Tier {
     limits: Vec<u32>,
 }
 
-/// A compiled policy set.
+/// A compiled policy set, and what it replaced a short while ago.
 pub struct Snapshot {
+    catalogue: Arc<Catalogue>,
+    formers: Vec<Past>,
+}
+
+/// A compiled policy set by itself. It knows no past, so that one that is remembered keeps no others alive.
+struct Catalogue {
     seed: KeySeed,
     limits: Vec<Limit>,
     tiers: Vec<Tier>,
@@ -42,60 +48,66 @@ pub struct Snapshot {
     class_names: Vec<Box<str>>,
     /// The class of each entry of `classes`.
     class_of: Vec<u32>,
-    formers: Vec<Past>,
 }
 
-/// A snapshot that was replaced by one in which some limits count anew, and how long that matters.
+/// A policy set that was replaced by one in which some limits count anew, and how long that matters.
 struct Past {
-    snapshot: Arc<Snapshot>,
+    catalogue: Arc<Catalogue>,
     until: Timestamp,
 }
 
 impl Snapshot {
     /// The tiers, the default one first.
     pub fn tiers(&self) -> &[Tier] {
-        &self.tiers
+        &self.catalogue.tiers
     }
 
     /// The names of the endpoint classes.
     pub fn classes(&self) -> &[Box<str>] {
-        &self.class_names
+        &self.catalogue.class_names
     }
 
     /// The limits of every tier.
     pub fn limits(&self) -> &[Limit] {
-        &self.limits
+        &self.catalogue.limits
     }
 
     /// How many orgs it knows.
     pub fn org_count(&self) -> usize {
-        self.orgs.len()
+        self.catalogue.orgs.len()
     }
 
     /// The tier of an org, known or not.
     pub fn tier_of(&self, org: Option<&str>) -> &Tier {
-        let entry = org.and_then(|org| self.orgs.get(self.seed.id(org.as_bytes()), org));
-        &self.tiers[entry.unwrap_or(&self.stranger).tier as usize]
+        let entry = org.and_then(|org| {
+            self.catalogue
+                .orgs
+                .get(self.catalogue.seed.id(org.as_bytes()), org)
+        });
+        &self.catalogue.tiers[entry.unwrap_or(&self.catalogue.stranger).tier as usize]
     }
 
     /// The limits of a tier, from broad to narrow.
     pub fn limits_of<'s>(&'s self, tier: &'s Tier) -> impl Iterator<Item = &'s Limit> {
-        tier.limits.iter().map(|index| &self.limits[*index as usize])
+        tier.limits
+            .iter()
+            .map(|index| &self.catalogue.limits[*index as usize])
     }
 
-    /// A tier's limits with what an org as a whole has in their place, and its own beside them.
-    pub fn limits_for_org<'s>(&'s self, org: Option<&str>, tier: &'s Tier) -> Vec<&'s Limit> {
-        let entry = org.and_then(|org| self.orgs.get(self.seed.id(org.as_bytes()), org));
-        let entry = entry.unwrap_or(&self.stranger);
+    /// A tier's limits with what an org as a whole has in their place at an instant, and its own beside them.
+    pub fn limits_for_org<'s>(&'s self, org: Option<&str>, tier: &'s Tier, now: Timestamp) -> Vec<&'s Limit> {
+        let entry = org.and_then(|org| {
+            self.catalogue
+                .orgs
+                .get(self.catalogue.seed.id(org.as_bytes()), org)
+        });
+        let entry = entry.unwrap_or(&self.catalogue.stranger);
         let anyone = crate::Request::new();
-        let replaced = |index: &u32| match entry.replacement(*index, &anyone, Timestamp::EPOCH) {
+        let replaced = |index: &u32| match entry.replacement(*index, &anyone, now) {
             Some(replacement) => &replacement.limit,
-            None => &self.limits[*index as usize],
+            None => &self.catalogue.limits[*index as usize],
         };
-        let extras = entry
-            .extras
-            .iter()
-            .filter(|extra| extra.when.holds(&anyone, Timestamp::EPOCH));
+        let extras = entry.extras_for(&anyone, now);
         tier.limits
             .iter()
             .map(replaced)
@@ -105,8 +117,9 @@ impl Snapshot {
 
     /// A tier by its name.
     pub fn tier(&self, name: &str) -> Option<&Tier> {
-        self.tier_names
+        self.catalogue
+            .tier_names
             .get(name)
-            .map(|index| &self.tiers[*index as usize])
+            .map(|index| &self.catalogue.tiers[*index as usize])
     }
 }

@@ -18,7 +18,7 @@ pub(super) struct OrgEntry {
     pub(super) anchor: BillingAnchor,
     /// Limits that stand in for a tier's; the first that fits wins.
     pub(super) replacements: Vec<Replacement>,
-    /// Limits of its own beside the tier's.
+    /// Limits of its own beside the tier's, older ones first.
     pub(super) extras: Vec<Extra>,
 }
 
@@ -42,6 +42,17 @@ pub(super) struct Extra {
     pub(super) limit: Limit,
 }
 
+impl Extra {
+    /// Whether both are for the same callers, routes and permission, and so only one of them counts.
+    fn says_the_same(&self, other: &Self) -> bool {
+        let (one, other_one) = (&self.limit, &other.limit);
+        self.when.who == other.when.who
+            && one.id == other_one.id
+            && one.pattern == other_one.pattern
+            && one.required_scope == other_one.required_scope
+    }
+}
+
 impl Condition {
     pub(super) fn holds(&self, request: &Request<'_>, now: Timestamp) -> bool {
         let who = match &self.who {
@@ -58,6 +69,22 @@ impl OrgEntry {
     pub(super) fn replacement(&self, of: u32, request: &Request<'_>, now: Timestamp) -> Option<&Replacement> {
         let fits = |candidate: &&Replacement| candidate.of == of && candidate.when.holds(request, now);
         self.replacements.iter().find(fits)
+    }
+
+    /// The limits of its own that hold for a request. Of several that say the same the newest in force counts.
+    pub(super) fn extras_for<'e>(
+        &'e self,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &'e Extra> {
+        let in_force = move |extra: &Extra| extra.when.holds(request, now);
+        let numbered = self.extras.iter().enumerate();
+        let holding = numbered.filter(move |(_, extra)| in_force(extra));
+        let newest = holding.filter(move |(place, extra)| {
+            let mut newer = self.extras[place + 1..].iter();
+            !newer.any(|newer| newer.says_the_same(extra) && in_force(newer))
+        });
+        newest.map(|(_, extra)| extra)
     }
 }
 

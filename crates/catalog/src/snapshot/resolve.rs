@@ -6,7 +6,7 @@ use tollgate_core::{Calendar, Former, Level, Timestamp};
 use super::ids::Ids;
 use super::limit::Limit;
 use super::org::OrgEntry;
-use super::{Snapshot, Tier};
+use super::{Catalogue, Snapshot, Tier};
 use crate::model::Zone;
 use crate::request::Request;
 use crate::route::Matches;
@@ -41,16 +41,18 @@ impl Snapshot {
     /// The stack of a request at an instant.
     #[inline]
     pub fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Stack<'s> {
-        let mut stack = self.stack(request, now);
+        let mut stack = self.catalogue.stack(request, now);
         for past in &self.formers {
             if now < past.until {
-                stack.remember(&past.snapshot.stack(request, now));
+                stack.remember(&past.catalogue.stack(request, now));
             }
         }
         stack
     }
+}
 
-    /// The stack by this snapshot alone.
+impl Catalogue {
+    /// The stack by this policy set alone.
     #[inline]
     fn stack<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Stack<'s> {
         let mut lookup = self.look_up(request);
@@ -76,7 +78,7 @@ impl Snapshot {
             stack.push(limit, org, request, &mut lookup);
         }
         if !org.extras.is_empty() {
-            for extra in org.extras.iter().filter(|extra| extra.when.holds(request, now)) {
+            for extra in org.extras_for(request, now) {
                 stack.push(&extra.limit, org, request, &mut lookup);
             }
             stack.sort();

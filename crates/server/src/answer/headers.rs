@@ -1,7 +1,5 @@
 //! The headers a limited client is told by, in each style.
 
-use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use tollgate_catalog::model::{Dimension, Window};
 use tollgate_core::{Algorithm, Mode, Nanos, Period};
 
@@ -64,8 +62,11 @@ impl std::str::FromStr for HeaderStyles {
     }
 }
 
+/// Where headers go: their names in lower case, and their values.
+pub type Sink<'s> = dyn FnMut(&'static str, &[u8]) + 's;
+
 /// Writes the headers of a decision.
-pub fn write_headers(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut HeaderMap) {
+pub fn write_headers(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut Sink<'_>) {
     if styles.ietf {
         write_ietf(checked, headers);
     }
@@ -76,12 +77,12 @@ pub fn write_headers(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut 
         write_levels(checked, headers);
     }
     if let Some(binding) = checked.decision.binding {
-        let scope = Bytes::copy_from_slice(checked.stack.limits[binding].scope_name.as_bytes());
-        if let Ok(scope) = HeaderValue::from_maybe_shared(scope) {
-            headers.insert(HeaderName::from_static("x-ratelimit-scope"), scope);
-        }
+        headers(
+            "x-ratelimit-scope",
+            checked.stack.limits[binding].scope_name.as_bytes(),
+        );
         if let Some(seconds) = retry_after_seconds(checked) {
-            headers.insert(RETRY_AFTER, wide_number(seconds));
+            number(headers, "retry-after", seconds);
         }
     }
 }
@@ -94,7 +95,7 @@ fn visible<'c>(checked: &'c Checked<'_>, soft: bool) -> impl Iterator<Item = usi
     })
 }
 
-fn write_ietf(checked: &Checked<'_>, headers: &mut HeaderMap) {
+fn write_ietf(checked: &Checked<'_>, headers: &mut Sink<'_>) {
     let mut policies = String::with_capacity(160);
     let mut states = String::with_capacity(128);
     for place in visible(checked, false) {
@@ -132,11 +133,8 @@ fn write_ietf(checked: &Checked<'_>, headers: &mut HeaderMap) {
     if policies.is_empty() {
         return;
     }
-    for (name, value) in [("ratelimit-policy", policies), ("ratelimit", states)] {
-        if let Ok(value) = HeaderValue::from_maybe_shared(Bytes::from(value)) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
-    }
+    headers("ratelimit-policy", policies.as_bytes());
+    headers("ratelimit", states.as_bytes());
 }
 
 /// The window in whole seconds; left out under one.
@@ -153,7 +151,7 @@ fn window_seconds(checked: &Checked<'_>, place: usize) -> Option<u64> {
 }
 
 /// The limit that binds, else the visible one with the least left.
-fn write_binding(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut HeaderMap) {
+fn write_binding(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut Sink<'_>) {
     let visible_binding = checked
         .decision
         .binding
@@ -162,31 +160,23 @@ fn write_binding(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut Head
     let Some(place) = visible_binding.or_else(least) else {
         return;
     };
-    let limit = number(checked.stack.limits[place].rule.limit);
+    let limit = checked.stack.limits[place].rule.limit.into();
     let outcome = &checked.decision.outcomes[place];
-    let remaining = number(outcome.remaining);
+    let remaining = outcome.remaining.into();
     if styles.x {
-        headers.insert(HeaderName::from_static("x-ratelimit-limit"), limit.clone());
-        headers.insert(
-            HeaderName::from_static("x-ratelimit-remaining"),
-            remaining.clone(),
-        );
-        let reset = reset_at(checked, place);
-        headers.insert(HeaderName::from_static("x-ratelimit-reset"), reset);
+        number(headers, "x-ratelimit-limit", limit);
+        number(headers, "x-ratelimit-remaining", remaining);
+        number(headers, "x-ratelimit-reset", reset_at(checked, place));
     }
     if styles.legacy {
-        headers.insert(HeaderName::from_static("ratelimit-limit"), limit);
-        headers.insert(HeaderName::from_static("ratelimit-remaining"), remaining);
-        headers.insert(
-            HeaderName::from_static("ratelimit-reset"),
-            wide_number(seconds_up(
-                outcome.reset(&checked.stack.levels[place], checked.now),
-            )),
-        );
+        number(headers, "ratelimit-limit", limit);
+        number(headers, "ratelimit-remaining", remaining);
+        let reset = outcome.reset(&checked.stack.levels[place], checked.now);
+        number(headers, "ratelimit-reset", seconds_up(reset));
     }
 }
 
-fn write_levels(checked: &Checked<'_>, headers: &mut HeaderMap) {
+fn write_levels(checked: &Checked<'_>, headers: &mut Sink<'_>) {
     for (dimension, limit_name, remaining_name) in [
         (
             Dimension::Global,
@@ -240,8 +230,7 @@ fn write_levels(checked: &Checked<'_>, headers: &mut HeaderMap) {
     );
     write_level(checked, monthly, limit, remaining, headers);
     if let Some(place) = least_of(checked, |limit| org(limit) && limit.is_quota()) {
-        let reset = reset_at(checked, place);
-        headers.insert(HeaderName::from_static("x-ratelimit-org-reset"), reset);
+        number(headers, "x-ratelimit-org-reset", reset_at(checked, place));
     }
 }
 
@@ -258,30 +247,28 @@ fn write_level(
     place: Option<usize>,
     limit_name: &'static str,
     remaining_name: &'static str,
-    headers: &mut HeaderMap,
+    headers: &mut Sink<'_>,
 ) {
     if let Some(place) = place {
-        let limit = number(checked.stack.limits[place].rule.limit);
-        headers.insert(HeaderName::from_static(limit_name), limit);
-        let remaining = number(checked.decision.outcomes[place].remaining);
-        headers.insert(HeaderName::from_static(remaining_name), remaining);
+        number(headers, limit_name, checked.stack.limits[place].rule.limit.into());
+        number(
+            headers,
+            remaining_name,
+            checked.decision.outcomes[place].remaining.into(),
+        );
     }
 }
 
 /// When a level resets, in Unix seconds, rounded up.
-fn reset_at(checked: &Checked<'_>, place: usize) -> HeaderValue {
+fn reset_at(checked: &Checked<'_>, place: usize) -> u128 {
     let reset = checked.decision.outcomes[place].reset(&checked.stack.levels[place], checked.now);
-    wide_number(seconds_up(Nanos::from(checked.now.nanos()) + reset))
+    seconds_up(Nanos::from(checked.now.nanos()) + reset)
 }
 
-fn number(number: u64) -> HeaderValue {
-    HeaderValue::from(number)
-}
-
-fn wide_number(number: u128) -> HeaderValue {
-    if let Ok(number) = u64::try_from(number) {
-        return HeaderValue::from(number);
+fn number(headers: &mut Sink<'_>, name: &'static str, number: u128) {
+    let mut digits = itoa::Buffer::new();
+    match u64::try_from(number) {
+        Ok(number) => headers(name, digits.format(number).as_bytes()),
+        Err(_) => headers(name, digits.format(number).as_bytes()),
     }
-    let text = Bytes::from(number.to_string());
-    HeaderValue::from_maybe_shared(text).unwrap_or(HeaderValue::from_static("0"))
 }

@@ -6,7 +6,7 @@ mod message;
 mod problem;
 mod time;
 
-pub use headers::{HeaderStyles, write_headers};
+pub use headers::{HeaderStyles, Sink, write_headers};
 pub use json::mode_name;
 pub use json::write_decision;
 pub use message::{denial_message, duration, grouped};

@@ -41,7 +41,7 @@ impl Recording {
         } else {
             ProgressBar::hidden()
         };
-        let name = if size == 0 {
+        let name = if path == Path::new("-") {
             PathBuf::from("standard input")
         } else {
             path.to_owned()

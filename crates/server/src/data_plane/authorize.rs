@@ -3,18 +3,15 @@
 //! The gateway says in headers what the client asked for and who it is. Headers are believed only from
 //! trusted proxies; from anyone else the request is just one from their own address.
 
-use std::net::IpAddr;
-
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue};
-use http::{HeaderMap, Response, StatusCode};
-use http_body_util::Full;
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::{Request, RequestError};
 use tollgate_counters::Commit;
 
 use super::forwarded::{client_address, either, header, path_of};
-use super::{Answer, DataPlane, json_answer, problem_answer, query_value};
+use super::head::Head;
+use super::reply::Reply;
+use super::{Asked, DataPlane, query_value};
 use crate::answer::{Problem, write_denial, write_headers};
 use crate::check_body::BodyError;
 use crate::engine::Checked;
@@ -22,56 +19,55 @@ use crate::engine::Checked;
 /// What a Tollgate token begins with; other bearer tokens are the protected service's own.
 const TOKEN_PREFIX: &str = "tg_";
 
-pub(super) fn answer<B>(plane: &DataPlane, peer: IpAddr, request: &http::Request<B>) -> Answer {
-    match decide(plane, peer, request) {
-        Ok(answer) => answer,
-        Err(problem) => problem_answer(&problem),
+pub(super) fn answer(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) {
+    if let Err(problem) = decide(plane, asked, reply) {
+        reply.problem(&problem);
     }
 }
 
-fn decide<B>(plane: &DataPlane, peer: IpAddr, asked: &http::Request<B>) -> Result<Answer, Problem> {
-    let deny_403 = match query_value(asked.uri().query(), "deny_status") {
+fn decide(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) -> Result<(), Problem> {
+    let deny_403 = match query_value(asked.head.query, "deny_status") {
         None | Some("429") => false,
         Some("403") => true,
         Some(_) => return Err(Problem::bad_request("`deny_status` can only be 403 or 429.")),
     };
-    let request = if plane.trusts(peer) {
-        let mut request = read(asked.headers())?;
-        request.ip = Some(client_address(asked.headers(), peer, &plane.trusted_proxies));
+    let request = if plane.trusts(asked.peer) {
+        let mut request = read(asked.head)?;
+        request.ip = Some(client_address(asked.head, asked.peer, &plane.trusted_proxies));
         request
     } else {
         Request {
-            ip: Some(peer.to_canonical()),
+            ip: Some(asked.peer.to_canonical()),
             ..Request::new()
         }
     };
     let snapshot = plane.engine.snapshot();
     let checked = plane.decide(&snapshot, &request, Commit::Charge)?;
-    let mut answer = if checked.decision.allowed {
-        Response::new(Full::default())
-    } else {
-        refusal(&checked, deny_403)
-    };
-    write_headers(&checked, plane.styles, answer.headers_mut());
-    Ok(answer)
+    if !checked.decision.allowed {
+        refuse(&checked, deny_403, reply);
+    }
+    write_headers(&checked, plane.styles, &mut |name, value| {
+        reply.header(name, value);
+    });
+    Ok(())
 }
 
-fn read(headers: &HeaderMap) -> Result<Request<'_>, Problem> {
-    let bearer = header(headers, AUTHORIZATION.as_str())?.and_then(|value| {
+fn read<'b>(head: &Head<'b>) -> Result<Request<'b>, Problem> {
+    let bearer = header(head, "authorization")?.and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
     let tollgate_token = bearer.is_some_and(|token| token.starts_with(TOKEN_PREFIX));
-    if header(headers, "x-api-key")?.is_some() || tollgate_token {
+    if header(head, "x-api-key")?.is_some() || tollgate_token {
         // Keys come with the control plane; until then there is none to know.
         return Err(BodyError::UnknownKey.into());
     }
     let id = |name: &'static str| {
-        let value = header(headers, name)?;
+        let value = header(head, name)?;
         Request::id(name, value).map_err(|error| bad(&error))
     };
-    let method = either(headers, "x-forwarded-method", "x-original-method")?;
-    let path = either(headers, "x-forwarded-uri", "x-original-uri")?.map(path_of);
+    let method = either(head, "x-forwarded-method", "x-original-method")?;
+    let path = either(head, "x-forwarded-uri", "x-original-uri")?.map(path_of);
     let endpoint = path.map(|path| Endpoint::of(method, path)).transpose();
     let mut request = Request {
         org: id("x-tollgate-org")?,
@@ -81,13 +77,13 @@ fn read(headers: &HeaderMap) -> Result<Request<'_>, Problem> {
         endpoint: endpoint.map_err(|error| bad(&error.into()))?,
         ..Request::new()
     };
-    if let Some(scopes) = header(headers, "x-tollgate-scopes")? {
+    if let Some(scopes) = header(head, "x-tollgate-scopes")? {
         for scope in scopes.split([' ', ',']).filter(|scope| !scope.is_empty()) {
             check_id(scope).map_err(|problem| bad(&RequestError::new("x-tollgate-scopes", problem)))?;
             request.scopes.push(scope);
         }
     }
-    if let Some(cost) = header(headers, "x-tollgate-cost")? {
+    if let Some(cost) = header(head, "x-tollgate-cost")? {
         let problem = || bad(&RequestError::new("x-tollgate-cost", "must be a whole number"));
         request.cost = cost.parse().map_err(|_| problem())?;
     }
@@ -99,28 +95,18 @@ fn bad(error: &RequestError) -> Problem {
 }
 
 /// 429 with the problem as its body; for gateways that only pass on a 403, the same in two headers.
-fn refusal(checked: &Checked<'_>, deny_403: bool) -> Answer {
-    let mut body = Vec::with_capacity(512);
-    write_denial(checked, &mut body);
+fn refuse(checked: &Checked<'_>, deny_403: bool, reply: &mut Reply) {
+    write_denial(checked, &mut reply.body);
     if !deny_403 {
-        let mut answer = json_answer(StatusCode::TOO_MANY_REQUESTS, body);
-        answer
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        return answer;
+        reply.status(429);
+        reply.problem_json();
+        return;
     }
-    let mut answer = Response::new(Full::default());
-    *answer.status_mut() = StatusCode::FORBIDDEN;
-    let headers = answer.headers_mut();
-    headers.insert(
-        HeaderName::from_static("x-tollgate-status"),
-        HeaderValue::from_static("429"),
-    );
-    let ascii = escape_non_ascii(&String::from_utf8_lossy(&body));
-    if let Ok(body) = HeaderValue::from_str(&ascii) {
-        headers.insert(HeaderName::from_static("x-tollgate-body"), body);
-    }
-    answer
+    reply.status(403);
+    reply.header("x-tollgate-status", b"429");
+    let ascii = escape_non_ascii(&String::from_utf8_lossy(&reply.body));
+    reply.header("x-tollgate-body", ascii.as_bytes());
+    reply.body.clear();
 }
 
 /// JSON in which every character beyond ASCII is an escape, so that it can be a header.

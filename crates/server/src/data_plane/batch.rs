@@ -1,12 +1,12 @@
 //! `POST /v1/check/batch`: many decisions, in order, each on its own.
 
-use http::StatusCode;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tollgate_counters::Commit;
 
 use super::check::{read, write_item};
-use super::{Answer, DataPlane, json_answer, problem_answer};
+use super::reply::Reply;
+use super::{Asked, DataPlane};
 use crate::answer::{Problem, write_problem};
 use crate::check_body::{CheckBody, read_object};
 
@@ -20,14 +20,14 @@ struct BatchBody<'a> {
     requests: Vec<&'a RawValue>,
 }
 
-pub(super) fn answer(plane: &DataPlane, _query: Option<&str>, body: &[u8]) -> Answer {
-    match decide(plane, body) {
-        Ok(out) => json_answer(StatusCode::OK, out),
-        Err(problem) => problem_answer(&problem),
+pub(super) fn answer(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) {
+    reply.json();
+    if let Err(problem) = decide(plane, asked.body, &mut reply.body) {
+        reply.problem(&problem);
     }
 }
 
-fn decide(plane: &DataPlane, body: &[u8]) -> Result<Vec<u8>, Problem> {
+fn decide(plane: &DataPlane, body: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
     let batch: BatchBody<'_> = read_object(body)
         .map_err(|error| Problem::bad_request(format!("The body is not a batch: {error}.")))?;
     if batch.requests.len() > MAX_REQUESTS {
@@ -45,7 +45,6 @@ fn decide(plane: &DataPlane, body: &[u8]) -> Result<Vec<u8>, Problem> {
         requests.push(body.request().map_err(|error| at_index(index, error.into()))?);
     }
     let snapshot = plane.engine.snapshot();
-    let mut out = Vec::with_capacity(requests.len() * 512 + 32);
     out.extend_from_slice(b"{\"decisions\":[");
     for (index, (request, body)) in requests.iter().zip(&bodies).enumerate() {
         if index > 0 {
@@ -57,12 +56,12 @@ fn decide(plane: &DataPlane, body: &[u8]) -> Result<Vec<u8>, Problem> {
             Commit::Charge
         };
         match plane.decide(&snapshot, request, commit) {
-            Ok(checked) => write_item(&checked, &mut out),
-            Err(full) => write_problem(&full.into(), &mut out),
+            Ok(checked) => write_item(&checked, out),
+            Err(full) => write_problem(&full.into(), out),
         }
     }
     out.extend_from_slice(b"]}");
-    Ok(out)
+    Ok(())
 }
 
 fn at_index(index: usize, mut problem: Problem) -> Problem {

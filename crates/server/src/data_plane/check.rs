@@ -1,55 +1,46 @@
 //! `POST /v1/check`: one decision.
 
-use http::StatusCode;
-use http::header::{CONTENT_TYPE, HeaderValue};
 use tollgate_counters::{Commit, StoreFull};
 
-use super::{Answer, DataPlane, json_answer, problem_answer, query_value};
+use super::reply::Reply;
+use super::{Asked, DataPlane, query_value};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers};
 use crate::check_body::{BodyError, CheckBody, read_object};
 use crate::clock;
 use crate::engine::Checked;
 
-pub(super) fn answer(plane: &DataPlane, query: Option<&str>, body: &[u8]) -> Answer {
-    let always_200 = match query_value(query, "status") {
+pub(super) fn answer(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) {
+    if let Err(problem) = decide(plane, asked, reply) {
+        reply.problem(&problem);
+    }
+}
+
+fn decide(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) -> Result<(), Problem> {
+    let always_200 = match query_value(asked.head.query, "status") {
         None => false,
         Some("200") => true,
-        Some(_) => return problem_answer(&Problem::bad_request("`status` can only be 200")),
+        Some(_) => return Err(Problem::bad_request("`status` can only be 200.")),
     };
-    let body = match read(body) {
-        Ok(body) => body,
-        Err(problem) => return problem_answer(&problem),
-    };
-    let request = match body.request() {
-        Ok(request) => request,
-        Err(error) => return problem_answer(&error.into()),
-    };
+    let body = read(asked.body)?;
+    let request = body.request()?;
     let commit = if body.dry_run() {
         Commit::DryRun
     } else {
         Commit::Charge
     };
     let snapshot = plane.engine.snapshot();
-    let checked = match plane.decide(&snapshot, &request, commit) {
-        Ok(checked) => checked,
-        Err(full) => return problem_answer(&full.into()),
-    };
-    let mut out = Vec::with_capacity(1024);
-    write_item(&checked, &mut out);
-    let refused = !checked.decision.allowed && !always_200;
-    let status = if refused {
-        StatusCode::TOO_MANY_REQUESTS
+    let checked = plane.decide(&snapshot, &request, commit)?;
+    if checked.decision.allowed || always_200 {
+        reply.json();
     } else {
-        StatusCode::OK
-    };
-    let mut answer = json_answer(status, out);
-    if refused {
-        answer
-            .headers_mut()
-            .insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        reply.status(429);
+        reply.problem_json();
     }
-    write_headers(&checked, plane.styles, answer.headers_mut());
-    answer
+    write_headers(&checked, plane.styles, &mut |name, value| {
+        reply.header(name, value);
+    });
+    write_item(&checked, &mut reply.body);
+    Ok(())
 }
 
 impl DataPlane {

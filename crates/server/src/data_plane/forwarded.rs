@@ -2,29 +2,28 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use http::HeaderMap;
 use ipnet::IpNet;
 
+use super::head::Head;
 use crate::answer::Problem;
 
 /// A header's value, which must be text.
-pub(super) fn header<'h>(headers: &'h HeaderMap, name: &'static str) -> Result<Option<&'h str>, Problem> {
-    let Some(value) = headers.get(name) else {
+pub(super) fn header<'b>(head: &Head<'b>, name: &'static str) -> Result<Option<&'b str>, Problem> {
+    let Some(value) = head.header(name) else {
         return Ok(None);
     };
-    // Not `to_str`: that refuses UTF-8, and ids may hold it.
-    let text = std::str::from_utf8(value.as_bytes());
+    let text = std::str::from_utf8(value);
     text.map(Some)
         .map_err(|_| Problem::bad_request(format!("The header `{name}` is not UTF-8.")))
 }
 
 /// One value under two names; both and different is an error.
-pub(super) fn either<'h>(
-    headers: &'h HeaderMap,
+pub(super) fn either<'b>(
+    head: &Head<'b>,
     first: &'static str,
     second: &'static str,
-) -> Result<Option<&'h str>, Problem> {
-    match (header(headers, first)?, header(headers, second)?) {
+) -> Result<Option<&'b str>, Problem> {
+    match (header(head, first)?, header(head, second)?) {
         (Some(one), Some(other)) if one != other => Err(Problem::bad_request(format!(
             "The headers `{first}` and `{second}` disagree."
         ))),
@@ -33,13 +32,14 @@ pub(super) fn either<'h>(
 }
 
 /// The client's address: the nearest hop that is not a trusted proxy, seen from here.
-pub(super) fn client_address(headers: &HeaderMap, peer: IpAddr, trusted: &[IpNet]) -> IpAddr {
+pub(super) fn client_address(head: &Head<'_>, peer: IpAddr, trusted: &[IpNet]) -> IpAddr {
     let peer = peer.to_canonical();
     let is_trusted = |ip: &IpAddr| trusted.iter().any(|net| net.contains(ip));
     let mut client = peer;
-    let lines = headers.get_all("x-forwarded-for").iter();
-    let lines: Vec<&str> = lines.filter_map(|line| line.to_str().ok()).collect();
-    for hop in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
+    let lines = head
+        .all("x-forwarded-for")
+        .filter_map(|line| std::str::from_utf8(line).ok());
+    for hop in lines.rev().flat_map(|line| line.rsplit(',')) {
         if !is_trusted(&client) {
             break;
         }
@@ -76,12 +76,14 @@ mod tests {
     use super::*;
 
     fn client(peer: &str, lines: &[&str]) -> String {
-        let mut headers = HeaderMap::new();
-        for line in lines {
-            headers.append("x-forwarded-for", line.parse().unwrap());
-        }
+        let lines: Vec<String> = lines
+            .iter()
+            .map(|line| format!("X-Forwarded-For: {line}\r\n"))
+            .collect();
+        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", lines.concat());
+        let head = Head::read(text.as_bytes()).unwrap().unwrap();
         let trusted = ["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
-        client_address(&headers, peer.parse().unwrap(), &trusted).to_string()
+        client_address(&head, peer.parse().unwrap(), &trusted).to_string()
     }
 
     #[test]

@@ -1,21 +1,20 @@
-//! The HTTP server of the data plane: a thread for each core, each with a runtime of its own, so that a
-//! request is read, decided and answered without ever changing threads.
+//! The server of the data plane: a thread for each core, each with a runtime of its own, so that a request is
+//! read, decided and answered without ever changing threads.
 
-use std::convert::Infallible;
+use std::cell::RefCell;
 use std::io;
 use std::net::TcpListener;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, LocalSet};
 
 use super::DataPlane;
+use super::connection::{Connection, Shared, State};
 use crate::serve::stopped;
 
 /// What one client may take up.
@@ -23,19 +22,41 @@ use crate::serve::stopped;
 pub struct Limits {
     /// Connections open at once; further ones wait to be accepted.
     pub connections: usize,
-    /// How long a request's head may take to arrive.
-    pub header_timeout: Duration,
-    /// The largest head, and the read buffer.
+    /// How long a request may take to arrive, from its first byte to its last.
+    pub request_timeout: Duration,
+    /// How long a connection may wait for its next request.
+    pub idle_timeout: Duration,
+    /// The largest head.
     pub header_bytes: usize,
     /// How long open requests are waited for at the end.
     pub drain: Duration,
+}
+
+/// The worker's clock: deadlines are kept to within one of these.
+const TICK: Duration = Duration::from_millis(250);
+
+impl Limits {
+    pub(super) fn request_ticks(&self) -> u64 {
+        ticks(self.request_timeout)
+    }
+
+    pub(super) fn idle_ticks(&self) -> u64 {
+        ticks(self.idle_timeout)
+    }
+}
+
+fn ticks(length: Duration) -> u64 {
+    u64::try_from(length.as_millis() / TICK.as_millis())
+        .unwrap_or(u64::MAX / 2)
+        .max(1)
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
-            header_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_mins(2),
             header_bytes: 32 * 1024,
             drain: Duration::from_secs(10),
         }
@@ -72,7 +93,14 @@ impl Server {
                 .build()?;
             let thread = std::thread::Builder::new().name(format!("data-plane-{number}"));
             workers.push(thread.spawn(move || {
-                runtime.block_on(work(receiver, plane, stop, open, limits));
+                let worker = Worker {
+                    plane,
+                    shared: Rc::default(),
+                    connections: RefCell::default(),
+                    open,
+                    limits,
+                };
+                runtime.block_on(LocalSet::new().run_until(worker.run(receiver, stop)));
             })?);
             senders.push(sender);
         }
@@ -127,54 +155,92 @@ async fn accept(
     }
 }
 
-async fn work(
-    mut incoming: mpsc::Receiver<std::net::TcpStream>,
+/// One thread's connections.
+struct Worker {
     plane: Arc<DataPlane>,
-    mut stop: watch::Receiver<bool>,
+    shared: Rc<Shared>,
+    connections: RefCell<Vec<(Rc<State>, AbortHandle)>>,
     open: Arc<AtomicUsize>,
     limits: Limits,
-) {
-    let mut connections = JoinSet::new();
-    let stopping = stop.clone();
-    loop {
-        tokio::select! {
-            Some(stream) = incoming.recv() => {
-                let (plane, stop, open) = (plane.clone(), stopping.clone(), open.clone());
-                connections.spawn(async move {
-                    if let Ok(stream) = TcpStream::from_std(stream) {
-                        serve(stream, plane, stop, limits).await;
-                    }
-                    open.fetch_sub(1, Ordering::Relaxed);
-                });
+}
+
+impl Worker {
+    async fn run(self, mut incoming: mpsc::Receiver<std::net::TcpStream>, mut stop: watch::Receiver<bool>) {
+        let mut clock = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                Some(stream) = incoming.recv() => self.begin(stream),
+                _ = clock.tick() => self.tick(),
+                () = stopped(&mut stop) => break,
             }
-            Some(_) = connections.join_next() => {}
-            () = stopped(&mut stop) => break,
+        }
+        self.shared.stopping.set(true);
+        let deadline = tokio::time::Instant::now() + self.limits.drain;
+        loop {
+            // A moment first, in which requests that have already arrived are taken up.
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            for (state, task) in self.connections.borrow().iter() {
+                if state.idle.get() {
+                    task.abort();
+                }
+            }
+            self.forget_ended();
+            if self.connections.borrow().is_empty() {
+                return;
+            }
+            if tokio::time::Instant::now() >= deadline {
+                tracing::warn!("some connections were still open after the drain time");
+                return;
+            }
         }
     }
-    let drained = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(limits.drain, drained).await.is_err() {
-        tracing::warn!("some connections were still open after the drain time");
+
+    fn begin(&self, stream: std::net::TcpStream) {
+        let slot = Slot(self.open.clone());
+        let Ok(stream) = TcpStream::from_std(stream) else {
+            return;
+        };
+        let _ = stream.set_nodelay(true);
+        let Ok(peer) = stream.peer_addr() else { return };
+        let state = Rc::<State>::default();
+        let connection = Connection {
+            plane: self.plane.clone(),
+            shared: self.shared.clone(),
+            state: state.clone(),
+            limits: self.limits,
+            peer: peer.ip(),
+        };
+        let task = tokio::task::spawn_local(async move {
+            let _slot = slot;
+            connection.serve(stream).await;
+        });
+        self.connections.borrow_mut().push((state, task.abort_handle()));
+    }
+
+    /// Moves the clock on, ends what has run out of time and forgets what has ended.
+    fn tick(&self) {
+        let now = self.shared.tick.get() + 1;
+        self.shared.tick.set(now);
+        for (state, task) in self.connections.borrow().iter() {
+            if state.deadline.get() < now {
+                task.abort();
+            }
+        }
+        self.forget_ended();
+    }
+
+    fn forget_ended(&self) {
+        self.connections
+            .borrow_mut()
+            .retain(|(_, task)| !task.is_finished());
     }
 }
 
-async fn serve(stream: TcpStream, plane: Arc<DataPlane>, mut stop: watch::Receiver<bool>, limits: Limits) {
-    let _ = stream.set_nodelay(true);
-    let Ok(peer) = stream.peer_addr() else { return };
-    let service = service_fn(|request| {
-        let plane = &plane;
-        async move { Ok::<_, Infallible>(plane.answer(peer.ip(), request).await) }
-    });
-    let connection = http1::Builder::new()
-        // Without a timer the header timeout would be inert.
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.header_timeout)
-        .max_buf_size(limits.header_bytes)
-        .pipeline_flush(true)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = stopped(&mut stop) => connection.as_mut().graceful_shutdown(),
+/// A connection's place among those that may be open; given up when its task ends, however it ends.
+struct Slot(Arc<AtomicUsize>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
-    let _ = connection.await;
 }

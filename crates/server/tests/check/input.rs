@@ -124,7 +124,7 @@ fn what_is_not_a_json_object_is_an_error() {
         "[{}]",
         full,
         r#"{"orgId":"acme",}"#,
-        r#"{'orgId':'acme'}"#,
+        "{'orgId':'acme'}",
         r#"{"orgId":"\ud800"}"#,
         r#"{"orgId":"a"#,
         &deep,

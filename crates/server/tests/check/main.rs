@@ -1,4 +1,9 @@
 //! `POST /v1/check`, as a client sees it: each module is named for what of it is tried.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,6 +1,7 @@
 //! HTTP/1.1 over a plain socket: one request, one answer, all of it visible.
 
-use std::io::{BufRead, BufReader, Write};
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
@@ -57,12 +58,13 @@ impl Ask {
             self.method, self.target, self.address
         );
         for (name, value) in &self.headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            let _ = write!(head, "{name}: {value}\r\n");
         }
-        head.push_str(&format!(
+        let _ = write!(
+            head,
             "Content-Length: {}\r\nConnection: close\r\n\r\n",
             self.body.len()
-        ));
+        );
         stream.write_all(head.as_bytes()).unwrap();
         // A server that has seen enough answers before it has read all; what it says counts.
         let _ = stream.write_all(&self.body);

@@ -173,11 +173,11 @@ impl Server {
         answer.text().to_owned()
     }
 
-    /// The value of one line of the metrics, 0 without one.
-    pub fn metric(&self, series: &str) -> f64 {
+    /// The number on one line of the metrics, 0 without one.
+    pub fn counted(&self, series: &str) -> u64 {
         let metrics = self.metrics();
         let line = metrics.lines().find_map(|line| line.strip_prefix(series));
-        line.map_or(0.0, |value| value.trim().parse().unwrap())
+        line.map_or(0, |value| value.trim().parse().unwrap())
     }
 
     /// Puts another text in the policy file's place, at once.
@@ -189,10 +189,10 @@ impl Server {
 
     /// Changes the policy file and waits until it is in force.
     pub fn reload(&self, policies: &str) {
-        let before = self.metric("tollgate_policy_revision");
+        let before = self.counted("tollgate_policy_revision");
         self.write_policies(policies);
         wait_for("the new policies", || {
-            (self.metric("tollgate_policy_revision") > before).then_some(())
+            (self.counted("tollgate_policy_revision") > before).then_some(())
         });
     }
 

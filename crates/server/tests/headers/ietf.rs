@@ -33,7 +33,9 @@ pub fn items(answer: &Answer, header: &str) -> Vec<Item> {
 
 fn parameters(answer: &Answer, header: &str, policy: &str) -> BTreeMap<String, i64> {
     let found = items(answer, header).into_iter().find(|(id, _)| id == policy);
-    found.unwrap_or_else(|| panic!("{header} does not name {policy}")).1
+    found
+        .unwrap_or_else(|| panic!("{header} does not name {policy}"))
+        .1
 }
 
 /// The `t` of a policy after a cost was asked of it.
@@ -58,7 +60,10 @@ fn every_enforced_limit_is_an_item_of_both_from_broad_to_narrow() {
     );
     let answer = server.check(&json!({"orgId": "acme", "appId": "web", "keyId": "k", "cost": 7}));
     let numbers = |pairs: &[(&str, i64)]| -> BTreeMap<String, i64> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value))
+            .collect()
     };
     let policies = [("org", 1_000), ("app", 100), ("key", 50)]
         .map(|(id, limit)| (id.to_owned(), numbers(&[("q", limit), ("w", 3_600)])));
@@ -89,7 +94,9 @@ fn the_window_is_in_seconds_and_left_out_under_one() {
 fn a_quotas_window_is_as_long_as_its_period_is_now() {
     let zone = noon_zone();
     let length = |window: &str| {
-        let server = only(&format!("{{id: p, scope: org, limit: 9, window: {window}, timezone: {zone}}}"));
+        let server = only(&format!(
+            "{{id: p, scope: org, limit: 9, window: {window}, timezone: {zone}}}"
+        ));
         let answer = server.check(&json!({"orgId": "acme"}));
         parameters(&answer, "ratelimit-policy", "p")["w"]
     };
@@ -104,9 +111,14 @@ fn of_windows_and_quotas_t_is_the_time_to_the_end() {
     let server = only(&hourly("p", "org", 9, ""));
     assert_eq!(told(&server, "p", 1), 3_600);
     let zone = noon_zone();
-    let server = only(&format!("{{id: p, scope: org, limit: 9, window: day, timezone: {zone}}}"));
+    let server = only(&format!(
+        "{{id: p, scope: org, limit: 9, window: day, timezone: {zone}}}"
+    ));
     let seconds = told(&server, "p", 1);
-    assert!((11 * 3_600..=12 * 3_600).contains(&seconds), "{seconds} from noon to midnight");
+    assert!(
+        (11 * 3_600..=12 * 3_600).contains(&seconds),
+        "{seconds} from noon to midnight"
+    );
 }
 
 #[test]
@@ -125,7 +137,10 @@ fn of_buckets_t_is_the_time_until_one_more_unit() {
 fn of_sliding_windows_t_is_the_time_until_one_more_unit() {
     let server = only("{id: p, scope: org, algorithm: sliding_window_log, limit: 9, window: 1h}");
     let seconds = told(&server, "p", 4);
-    assert!((3_595..=3_600).contains(&seconds), "{seconds}: until the first leaves");
+    assert!(
+        (3_595..=3_600).contains(&seconds),
+        "{seconds}: until the first leaves"
+    );
     let server = only("{id: p, scope: org, algorithm: sliding_window_counter, limit: 100, window: 366d}");
     let answer = server.check(&json!({"orgId": "acme", "cost": 100}));
     let seconds = parameters(&answer, "ratelimit", "p")["t"];
@@ -142,7 +157,10 @@ fn of_a_violated_limit_t_is_its_own_wait() {
     let server = only("{id: p, scope: org, limit: 60, burst: 10, window: 1h}");
     told(&server, "p", 8);
     let seconds = told(&server, "p", 7);
-    assert!((295..=300).contains(&seconds), "{seconds}: five more at one a minute");
+    assert!(
+        (295..=300).contains(&seconds),
+        "{seconds}: five more at one a minute"
+    );
 }
 
 #[test]
@@ -158,12 +176,17 @@ fn a_violated_limit_that_never_admits_has_no_t() {
 #[test]
 fn a_wait_too_long_for_a_structured_field_is_told_as_the_longest() {
     let largest = 999_999_999_999_999_u64;
-    let server = only(&format!("{{id: p, scope: org, limit: 1, burst: {largest}, window: 366d}}"));
+    let server = only(&format!(
+        "{{id: p, scope: org, limit: 1, burst: {largest}, window: 366d}}"
+    ));
     let body = json!({"orgId": "acme", "cost": largest});
     server.allowed(&body);
     let answer = server.check(&body);
     assert_eq!(answer.status, 429);
-    assert_eq!(parameters(&answer, "ratelimit", "p")["t"], i64::try_from(largest).unwrap());
+    assert_eq!(
+        parameters(&answer, "ratelimit", "p")["t"],
+        i64::try_from(largest).unwrap()
+    );
 }
 
 #[test]
@@ -179,13 +202,16 @@ fn hidden_shadow_soft_and_global_limits_are_no_items() {
         &["--headers", "ietf"],
     );
     let answer = server.check(&json!({"orgId": "acme"}));
-    let names = |header: &str| -> Vec<String> {
-        items(&answer, header).into_iter().map(|(id, _)| id).collect()
-    };
+    let names =
+        |header: &str| -> Vec<String> { items(&answer, header).into_iter().map(|(id, _)| id).collect() };
     assert_eq!(names("ratelimit-policy"), ["shown"]);
     assert_eq!(names("ratelimit"), ["shown"]);
     let decision = answer.json();
-    assert_eq!(decision["limits"].as_array().map(Vec::len), Some(5), "the body shows all");
+    assert_eq!(
+        decision["limits"].as_array().map(Vec::len),
+        Some(5),
+        "the body shows all"
+    );
     assert_eq!(decision["remaining"], 4);
 }
 

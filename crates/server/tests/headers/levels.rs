@@ -47,7 +47,12 @@ fn each_level_has_a_pair_of_its_own() {
     ] {
         assert_eq!(level(&answer, name), Some((limit, limit - 1)), "{name}");
     }
-    assert_eq!(answer.limit_headers().len(), 14, "descriptors and composites have no level: {:?}", answer.headers);
+    assert_eq!(
+        answer.limit_headers().len(),
+        14,
+        "descriptors and composites have no level: {:?}",
+        answer.headers
+    );
 }
 
 #[test]
@@ -89,7 +94,10 @@ fn an_orgs_quotas_have_headers_of_their_own() {
 fn a_billing_month_is_a_month_and_a_week_has_only_the_reset() {
     let zone = noon_zone();
     let only = |window: &str| {
-        start(&[format!("{{id: q, scope: org, limit: 9, window: {window}, timezone: {zone}}}")]).check(&body())
+        start(&[format!(
+            "{{id: q, scope: org, limit: 9, window: {window}, timezone: {zone}}}"
+        )])
+        .check(&body())
     };
     assert_eq!(level(&only("billing_month"), "org-monthly"), Some((9, 8)));
     let week = only("week");

@@ -25,7 +25,10 @@ fn it_is_never_before_the_t_of_any_violated_limit() {
     server.allowed(&body);
     let answer = server.check(&body);
     let retry_after = i64::try_from(answer.number("retry-after").unwrap()).unwrap();
-    let waits: Vec<i64> = items(&answer, "ratelimit").iter().map(|(_, state)| state["t"]).collect();
+    let waits: Vec<i64> = items(&answer, "ratelimit")
+        .iter()
+        .map(|(_, state)| state["t"])
+        .collect();
     assert_eq!(waits.len(), 3);
     for wait in &waits {
         assert!(retry_after >= *wait, "{retry_after} < {wait}");
@@ -43,7 +46,10 @@ fn it_is_at_least_a_second() {
         (answer.status == 429).then_some(answer)
     });
     assert_eq!(answer.number("retry-after"), Some(1));
-    assert!(answer.json()["retryAfterMs"].as_u64().unwrap() <= 50, "the body is exact");
+    assert!(
+        answer.json()["retryAfterMs"].as_u64().unwrap() <= 50,
+        "the body is exact"
+    );
 }
 
 #[test]
@@ -59,7 +65,10 @@ fn jitter_moves_it_later_only_and_not_too_far() {
         let told = answer.number("retry-after").unwrap();
         let exact = denial["retryAfterMs"].as_u64().unwrap();
         assert!(told * 1_000 >= exact, "{told} s is before {exact} ms");
-        assert!(told * 1_000 <= exact + 600_000 + 1_000, "{told} s is too long after {exact} ms");
+        assert!(
+            told * 1_000 <= exact + 600_000 + 1_000,
+            "{told} s is too long after {exact} ms"
+        );
         assert_eq!(denial["retry_after"], told);
         seen.insert(told);
     }

@@ -39,7 +39,10 @@ fn each_style_alone_writes_its_own_headers_and_no_others() {
 #[test]
 fn styles_can_be_had_together_and_three_are_the_default() {
     assert_styles(&[], &[&IETF, &X, &LEVELS]);
-    assert_styles(&["--headers", "ietf, x,levels,legacy"], &[&IETF, &X, &LEVELS, &LEGACY]);
+    assert_styles(
+        &["--headers", "ietf, x,levels,legacy"],
+        &[&IETF, &X, &LEVELS, &LEGACY],
+    );
     assert_styles(&["--headers", "x,legacy"], &[&X, &LEGACY]);
 }
 
@@ -58,7 +61,10 @@ fn off_goes_with_no_other_style_and_an_unknown_one_is_an_error() {
 
 #[test]
 fn legacy_counts_seconds_and_x_gives_the_instant() {
-    let server = Server::start(&file_of(&[hourly("org", "org", 9, "")]), &["--headers", "legacy,x"]);
+    let server = Server::start(
+        &file_of(&[hourly("org", "org", 9, "")]),
+        &["--headers", "legacy,x"],
+    );
     let before = tollgate::clock::now().seconds();
     let answer = server.check(&json!({"orgId": "acme"}));
     assert_eq!(answer.number("ratelimit-limit"), Some(9));
@@ -66,7 +72,10 @@ fn legacy_counts_seconds_and_x_gives_the_instant() {
     assert_eq!(answer.number("ratelimit-reset"), Some(3_600));
     let reset = answer.number("x-ratelimit-reset").unwrap();
     let after = tollgate::clock::now().seconds();
-    assert!((before + 3_600..=after + 3_601).contains(&reset), "{before} {reset}");
+    assert!(
+        (before + 3_600..=after + 3_601).contains(&reset),
+        "{before} {reset}"
+    );
 }
 
 #[test]

@@ -29,7 +29,11 @@ fn of_a_denied_request_the_limit_that_binds_is_told() {
     let now = tollgate::clock::now().seconds();
     let answer = server.check(&cost(2));
     assert_eq!(answer.status, 429);
-    assert_eq!(answer.number("x-ratelimit-limit"), Some(9), "not the app's, which has less left");
+    assert_eq!(
+        answer.number("x-ratelimit-limit"),
+        Some(9),
+        "not the app's, which has less left"
+    );
     assert_eq!(answer.number("x-ratelimit-remaining"), Some(1));
     let reset = answer.number("x-ratelimit-reset").unwrap();
     assert!((now + 7_190..=now + 7_202).contains(&reset), "{reset}");
@@ -37,13 +41,19 @@ fn of_a_denied_request_the_limit_that_binds_is_told() {
 
 #[test]
 fn a_limit_that_clients_may_not_see_is_not_told_even_when_it_binds() {
-    let server = start(&[hourly("hidden", "org", 1, "expose: false"), hourly("app", "app", 5, "")]);
+    let server = start(&[
+        hourly("hidden", "org", 1, "expose: false"),
+        hourly("app", "app", 5, ""),
+    ]);
     server.allowed(&body());
     let answer = server.check(&body());
     assert_eq!(answer.status, 429);
     assert_eq!(answer.number("x-ratelimit-limit"), Some(5));
     assert_eq!(answer.number("x-ratelimit-remaining"), Some(4));
-    assert!(answer.number("retry-after").is_some(), "when to come back is no secret");
+    assert!(
+        answer.number("retry-after").is_some(),
+        "when to come back is no secret"
+    );
 }
 
 #[test]

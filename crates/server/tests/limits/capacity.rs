@@ -20,7 +20,11 @@ fn connections_past_the_cap_wait_their_turn() {
     second.write_all(REQUEST).unwrap();
     second.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
     let error = second.read(&mut [0]).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::WouldBlock, "not served while the first is open");
+    assert_eq!(
+        error.kind(),
+        ErrorKind::WouldBlock,
+        "not served while the first is open"
+    );
     drop(first);
     second.set_read_timeout(Some(crate::common::DEADLINE)).unwrap();
     Answer::read(&mut BufReader::new(&second), "POST").expect(200);
@@ -38,7 +42,10 @@ fn fill(server: &Server) -> (Answer, Value) {
 
 #[test]
 fn a_full_store_answers_that_the_limiter_is_unavailable_and_charges_nothing() {
-    let policies = file_of(&[hourly("org", "org", 10, ""), hourly("global", "global", 1_000, "")]);
+    let policies = file_of(&[
+        hourly("org", "org", 10, ""),
+        hourly("global", "global", 1_000, ""),
+    ]);
     let server = Server::start(&policies, &["--max-counters", "4"]);
     let (answer, body) = fill(&server);
     answer.problem(503);
@@ -48,16 +55,25 @@ fn a_full_store_answers_that_the_limiter_is_unavailable_and_charges_nothing() {
     server.check(&body).problem(503);
     assert_eq!(server.left("global", &body), left);
     assert_eq!(server.left("org", &body), 10);
-    assert!(server.metric("tollgate_counters_refused_total") >= 2.0);
+    assert!(server.counted("tollgate_counters_refused_total") >= 2);
     server.allowed(&json!({"orgId": "org-0"}));
 }
 
 #[test]
 fn in_a_batch_a_full_store_is_an_item_like_any_other() {
-    let server = Server::start(&file_of(&[hourly("org", "org", 10, "")]), &["--max-counters", "4"]);
-    let requests: Vec<Value> = (0..20).map(|number| json!({"orgId": format!("org-{number}")})).collect();
+    let server = Server::start(
+        &file_of(&[hourly("org", "org", 10, "")]),
+        &["--max-counters", "4"],
+    );
+    let requests: Vec<Value> = (0..20)
+        .map(|number| json!({"orgId": format!("org-{number}")}))
+        .collect();
     let body = json!({"requests": requests}).to_string();
-    let answer = server.ask("POST", "/v1/check/batch").body(body).send().expect(200);
+    let answer = server
+        .ask("POST", "/v1/check/batch")
+        .body(body)
+        .send()
+        .expect(200);
     let decisions = answer["decisions"].as_array().unwrap();
     assert_eq!(decisions.len(), 20);
     assert_eq!(decisions[0]["allowed"], true);

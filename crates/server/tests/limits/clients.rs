@@ -50,7 +50,10 @@ fn whoever_dawdles_is_cut_off() {
     until_closed(&half_a_line);
     let answer = Answer::read(&mut BufReader::new(&half_a_body), "POST");
     assert_eq!(answer.problem(408), "The body took too long to arrive.");
-    assert!(started.elapsed() > Duration::from_secs(5), "a slow client is given some time");
+    assert!(
+        started.elapsed() > Duration::from_secs(5),
+        "a slow client is given some time"
+    );
     assert_eq!(server.allowed(&body)["remaining"], 98, "nobody else noticed");
 }
 
@@ -59,7 +62,10 @@ fn a_head_that_is_too_large_is_refused() {
     let server = server();
     for address in [server.http, server.admin] {
         let mut stream = connect(address);
-        let head = format!("GET /v1/authorize HTTP/1.1\r\nHost: x\r\nX-Large: {}", "x".repeat(40 * 1024));
+        let head = format!(
+            "GET /v1/authorize HTTP/1.1\r\nHost: x\r\nX-Large: {}",
+            "x".repeat(40 * 1024)
+        );
         // The server may hang up before it has seen all of it.
         let _ = stream.write_all(head.as_bytes());
         let answer = until_closed(&stream);
@@ -79,7 +85,10 @@ fn a_body_over_a_mebibyte_is_refused() {
     };
     server.check_raw(padded(1 << 20)).expect(200);
     let mut announced = connect(server.http);
-    let head = format!("POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", (1 << 20) + 1);
+    let head = format!(
+        "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n",
+        (1 << 20) + 1
+    );
     announced.write_all(head.as_bytes()).unwrap();
     let answer = Answer::read(&mut BufReader::new(&announced), "POST");
     assert!(answer.problem(413).contains("1048576 bytes"));
@@ -98,7 +107,11 @@ fn a_body_over_a_mebibyte_is_refused() {
 #[test]
 fn what_is_not_http_is_refused() {
     let server = server();
-    for garbage in [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], b"nonsense\r\n\r\n", b"\0\0\0\0\r\n\r\n"] {
+    for garbage in [
+        &b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..],
+        b"nonsense\r\n\r\n",
+        b"\0\0\0\0\r\n\r\n",
+    ] {
         let mut stream = connect(server.http);
         stream.write_all(garbage).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -34,7 +34,10 @@ fn a_flag_beats_the_environment_which_beats_the_file() {
     };
     assert_eq!(launch(&[], &[]), "legacy");
     assert_eq!(launch(&[], &[("TOLLGATE_HEADERS", "x")]), "x");
-    assert_eq!(launch(&["--headers", "ietf"], &[("TOLLGATE_HEADERS", "x")]), "ietf");
+    assert_eq!(
+        launch(&["--headers", "ietf"], &[("TOLLGATE_HEADERS", "x")]),
+        "ietf"
+    );
     assert_eq!(launch(&["--headers", "ietf"], &[]), "ietf");
 }
 
@@ -142,9 +145,15 @@ fn a_bad_configuration_file_is_named_with_line_and_key() {
         run(&["serve", "--config", file])
     };
     for (config, place) in [
-        ("region: here\nhtpt: 127.0.0.1:0\n", ":2: htpt: is not a known field; did you mean `http`?"),
+        (
+            "region: here\nhtpt: 127.0.0.1:0\n",
+            ":2: htpt: is not a known field; did you mean `http`?",
+        ),
         ("threads: many\n", ":1: threads: must be a whole number"),
-        ("region: here\n\nshadow-all: perhaps\n", ":3: shadow-all: `perhaps` is not one of true, false"),
+        (
+            "region: here\n\nshadow-all: perhaps\n",
+            ":3: shadow-all: `perhaps` is not one of true, false",
+        ),
         ("http: {port: 80}\n", ":1: http: must be text"),
         ("- http\n", ":1: "),
         ("http: [\n", ":"),
@@ -154,9 +163,12 @@ fn a_bad_configuration_file_is_named_with_line_and_key() {
         let complaint = run.complaint(2);
         assert!(complaint.contains(&format!("{file}{place}")), "{complaint}");
     }
-    let run = serve("http: nowhere\n");
-    assert!(run.complaint(2).contains("http: `nowhere`"), "{run:?}");
+    let bad_value = serve("http: nowhere\n");
+    assert!(
+        bad_value.complaint(2).contains("http: `nowhere`"),
+        "{bad_value:?}"
+    );
     std::fs::remove_file(&path).unwrap();
-    let run = run(&["serve", "--config", file]);
-    assert!(run.complaint(2).contains(file), "{run:?}");
+    let absent = run(&["serve", "--config", file]);
+    assert!(absent.complaint(2).contains(file), "{absent:?}");
 }

@@ -13,6 +13,7 @@ use tollgate_core::KeySeed;
 use super::table::Table;
 use super::{HEADING, Outcome, WARNING};
 use crate::answer::{duration, grouped};
+use crate::clock;
 use crate::policies::{self, PolicyFileError};
 use workload::{Forecast, Workload};
 
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 .ok_or_else(|| format!("--tier: there is no tier `{name}`, only {}", names.join(", ")))?
         }
     };
-    let limits = snapshot.limits_for_org(args.org.as_deref(), tier);
+    let limits = snapshot.limits_for_org(args.org.as_deref(), tier, clock::now());
     let workload = Workload {
         apps: args.apps,
         keys: args.keys,

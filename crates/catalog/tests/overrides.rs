@@ -1,0 +1,408 @@
+//! Overrides: which policy they are for, what they set, and which of several counts.
+
+mod common;
+
+use common::{applied, applied_at, compiled, instant, now, problem, request, snapshot};
+use tollgate_catalog::snapshot::{Snapshot, Verdict};
+
+/// A file with the usual policies and these overrides, from line 11 on.
+fn file(overrides: &[&str]) -> String {
+    let policies = "tiers: [{tier: Gold}]
+orgs: [{orgId: acme, tier: Gold}, {orgId: globex, tier: Gold}]
+policies:
+  - {id: day, scope: org, limit: 1000, window: day}
+  - {id: minute, scope: org, limit: 100, window: 1m}
+  - {id: exports, scope: org, endpointPattern: \"POST /exports\", limit: 10, window: 1m}
+  - {id: writes, scope: org, requiredScope: write, limit: 50, window: 1m}
+  - {id: key, scope: key, limit: 20, window: 1s}
+  - {id: other, orgTier: default, scope: org, limit: 7, window: 1h}
+overrides:
+";
+    let lines: Vec<String> = overrides.iter().map(|line| format!("  - {{{line}}}\n")).collect();
+    format!("{policies}{}", lines.concat())
+}
+
+fn with(overrides: &[&str]) -> std::sync::Arc<Snapshot> {
+    snapshot(&file(overrides))
+}
+
+#[test]
+fn a_policy_is_picked_by_its_id() {
+    let snapshot = with(&["orgId: acme, policyId: day, limit: 5000"]);
+    assert_eq!(applied(&snapshot, "acme"), "day=5000 minute=100");
+    assert_eq!(applied(&snapshot, "globex"), "day=1000 minute=100");
+}
+
+#[test]
+fn a_policy_is_picked_by_the_fields_it_carries() {
+    for (fields, expected) in [
+        ("window: day", "day=3 exports=10 minute=100 writes=50"),
+        (
+            "endpointPattern: \"post /Exports/\"",
+            "day=1000 exports=3 minute=100 writes=50",
+        ),
+        ("requiredScope: write", "day=1000 exports=10 minute=100 writes=3"),
+        (
+            "scope: org, endpointPattern: \"POST /exports\", window: 1m",
+            "day=1000 exports=3 minute=100 writes=50",
+        ),
+    ] {
+        let snapshot = with(&[&format!("orgId: acme, {fields}, limit: 3")]);
+        assert_eq!(
+            applied(&snapshot, "acme scope=write POST /exports"),
+            expected,
+            "{fields}"
+        );
+    }
+    let snapshot = with(&["orgId: acme, scope: key, limit: 3"]);
+    assert_eq!(applied(&snapshot, "acme key=k"), "day=1000 minute=100 key=3");
+}
+
+#[test]
+fn several_that_fit_are_listed() {
+    for (fields, listed) in [
+        ("limit: 3", "day, exports, minute, writes, key"),
+        ("scope: org, limit: 3", "day, exports, minute, writes"),
+        ("window: 1m, limit: 3", "exports, minute, writes"),
+        (
+            "endpointPattern: \"*\", scope: org, limit: 3",
+            "day, minute, writes",
+        ),
+    ] {
+        assert_eq!(
+            problem(&file(&[&format!("orgId: acme, {fields}")])),
+            format!("line 11: overrides[0]: fits several policies: {listed}; name one by policyId")
+        );
+    }
+}
+
+#[test]
+fn none_that_fits_is_an_error_without_limit_and_window() {
+    for fields in [
+        "scope: ip, limit: 3",
+        "scope: ip, window: 1m",
+        "window: 2h",
+        "endpointPattern: /x, limit: 3",
+    ] {
+        let said = problem(&file(&[&format!("orgId: acme, {fields}")]));
+        assert_eq!(
+            said,
+            "line 11: overrides[0]: fits none of the policies of acme; name one by policyId, or give limit and window for a new limit",
+            "{fields}"
+        );
+    }
+}
+
+#[test]
+fn none_that_fits_with_limit_and_window_is_a_new_limit_of_that_org() {
+    let snapshot = with(&["orgId: acme, limit: 3, window: 2h"]);
+    assert_eq!(
+        applied(&snapshot, "acme"),
+        "day=1000 minute=100 org-2h:org:acme=3"
+    );
+    assert_eq!(applied(&snapshot, "globex"), "day=1000 minute=100");
+    let snapshot = with(&["orgId: acme, endpointPattern: \"GET /x\", limit: 3, window: 2h"]);
+    assert_eq!(applied(&snapshot, "acme"), "day=1000 minute=100");
+    assert_eq!(
+        applied(&snapshot, "acme GET /x"),
+        "day=1000 minute=100 org-2h:org:acme:GET..x=3"
+    );
+    let snapshot = with(&["orgId: acme, requiredScope: admin, limit: 3, window: 2h"]);
+    assert_eq!(applied(&snapshot, "acme"), "day=1000 minute=100");
+    assert_eq!(
+        applied(&snapshot, "acme scope=admin"),
+        "day=1000 minute=100 org-2h:org:acme:admin=3"
+    );
+}
+
+#[test]
+fn a_new_limit_for_someone_of_the_org_counts_them() {
+    let snapshot = with(&[
+        "orgId: acme, userId: u, limit: 3, window: 2h",
+        "orgId: acme, appId: a, limit: 4, window: 2h",
+        "orgId: acme, keyId: k, limit: 5, window: 2h",
+    ]);
+    assert_eq!(
+        applied(&snapshot, "acme user=u"),
+        "day=1000 minute=100 user-2h:user:u=3"
+    );
+    assert_eq!(applied(&snapshot, "acme user=v"), "day=1000 minute=100");
+    assert_eq!(
+        applied(&snapshot, "acme/a key=k user=u"),
+        "day=1000 minute=100 app-2h:app:a=4 key=20 key-2h:key:k=5 user-2h:user:u=3"
+    );
+    assert_eq!(applied(&snapshot, "globex/a user=u"), "day=1000 minute=100");
+    let new = snapshot.resolve(&request("acme user=u"), now());
+    assert_eq!(&*new.limits[2].scope_name, "user");
+}
+
+#[test]
+fn new_limits_for_different_permissions_stand_side_by_side() {
+    let snapshot = with(&[
+        "orgId: acme, requiredScope: admin, limit: 3, window: 2h",
+        "orgId: acme, requiredScope: root, limit: 4, window: 2h",
+    ]);
+    assert_eq!(
+        applied(&snapshot, "acme scope=admin scope=root"),
+        "day=1000 minute=100 org-2h:org:acme:admin=3 org-2h:org:acme:root=4"
+    );
+}
+
+#[test]
+fn an_unknown_policy_or_another_scope_is_an_error() {
+    assert_eq!(
+        problem(&file(&["orgId: acme, policyId: minuet, limit: 3"])),
+        "line 11: overrides[0]: there is no policy `minuet`; did you mean `minute`?"
+    );
+    assert_eq!(
+        problem(&file(&["orgId: acme, policyId: day, scope: key, limit: 3"])),
+        "line 11: overrides[0]: the policy `day` has the scope org"
+    );
+    with(&["orgId: acme, policyId: day, scope: org, limit: 3"]);
+}
+
+#[test]
+fn a_policy_of_another_tier_is_left_alone_until_the_org_has_that_tier() {
+    let snapshot = with(&[
+        "orgId: acme, policyId: other, limit: 3",
+        "orgId: nobody, policyId: other, limit: 4",
+    ]);
+    assert_eq!(applied(&snapshot, "acme"), "day=1000 minute=100");
+    assert_eq!(applied(&snapshot, "nobody"), "day=1000 minute=100 other=4");
+    assert_eq!(applied(&snapshot, "stranger"), "day=1000 minute=100 other=7");
+}
+
+#[test]
+fn values_that_are_not_given_stay() {
+    let snapshot = with(&[
+        "orgId: acme, policyId: day, mode: soft",
+        "orgId: acme, policyId: minute, burst: 500",
+    ]);
+    let stack = snapshot.resolve(&request("acme"), now());
+    assert_eq!(stack.limits[0].rule.limit, 1000);
+    assert_eq!(stack.limits[0].mode, Some(tollgate_core::Mode::Soft));
+    assert_eq!(
+        (stack.limits[1].rule.limit, stack.limits[1].rule.capacity),
+        (100, 500)
+    );
+    let snapshot = with(&["orgId: acme, policyId: minute, limit: 7"]);
+    let stack = snapshot.resolve(&request("acme"), now());
+    assert_eq!(
+        stack.limits[1].rule.capacity, 7,
+        "a burst that follows the limit follows the new one"
+    );
+}
+
+#[test]
+fn an_override_can_switch_a_policy_off() {
+    let snapshot = with(&["orgId: acme, policyId: day, mode: off"]);
+    assert_eq!(applied(&snapshot, "acme"), "minute=100");
+    assert_eq!(applied(&snapshot, "globex"), "day=1000 minute=100");
+}
+
+#[test]
+fn values_that_contradict_the_policy_are_errors_of_the_override() {
+    for (fields, said) in [
+        ("policyId: minute, window: day, limit: 3", None),
+        (
+            "policyId: minute, algorithm: fixed_window, window: day",
+            Some("window: only a quota has a calendar window"),
+        ),
+        ("policyId: day, burst: 3", Some("burst: means nothing to quota")),
+        (
+            "policyId: day, window: 1m, algorithm: quota",
+            Some("window: a quota's window is day, week, month or billing_month"),
+        ),
+    ] {
+        let file = file(&[&format!("orgId: acme, {fields}")]);
+        match said {
+            None => drop(compiled(&file).unwrap_or_else(|problems| panic!("{fields}: {problems}"))),
+            Some(said) => {
+                let problem = problem(&file);
+                assert!(
+                    problem.starts_with(&format!("line 11: overrides[0].{said}")),
+                    "{fields}: {problem}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn narrower_beats_wider_whatever_the_order() {
+    let overrides = [
+        "orgId: acme, policyId: key, limit: 1",
+        "orgId: acme, appId: web, policyId: key, limit: 2",
+        "orgId: acme, keyId: k, policyId: key, limit: 3",
+    ];
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]] {
+        let snapshot = with(&order.map(|place| overrides[place]));
+        assert_eq!(applied(&snapshot, "acme/web key=k"), "day=1000 minute=100 key=3");
+        assert_eq!(
+            applied(&snapshot, "acme/web key=other"),
+            "day=1000 minute=100 key=2"
+        );
+        assert_eq!(
+            applied(&snapshot, "acme/ios key=other"),
+            "day=1000 minute=100 key=1"
+        );
+        assert_eq!(
+            applied(&snapshot, "globex/web key=k"),
+            "day=1000 minute=100 key=20"
+        );
+    }
+}
+
+#[test]
+fn a_key_beats_a_user_and_a_user_an_app() {
+    let file = |overrides: &[&str]| {
+        let lines: Vec<String> = overrides
+            .iter()
+            .map(|line| format!("  - {{orgId: acme, policyId: p, {line}}}\n"))
+            .collect();
+        format!(
+            "policies:\n  - {{id: p, scope: [app, key, user], limit: 9, window: 1m}}\noverrides:\n{}",
+            lines.concat()
+        )
+    };
+    let snapshot = snapshot(&file(&[
+        "keyId: k, limit: 3",
+        "userId: u, limit: 2",
+        "appId: a, limit: 1",
+    ]));
+    assert_eq!(applied(&snapshot, "acme/a key=k user=u"), "p=3");
+    assert_eq!(applied(&snapshot, "acme/a key=x user=u"), "p=2");
+    assert_eq!(applied(&snapshot, "acme/a key=x user=x"), "p=1");
+    assert_eq!(applied(&snapshot, "acme/b key=x user=x"), "p=9");
+}
+
+#[test]
+fn newer_beats_older_among_equals() {
+    let snapshot = with(&[
+        "orgId: acme, policyId: day, limit: 1",
+        "orgId: acme, policyId: day, limit: 2",
+        "orgId: acme, keyId: k, policyId: key, limit: 3",
+        "orgId: acme, keyId: k, policyId: key, limit: 4",
+    ]);
+    assert_eq!(applied(&snapshot, "acme key=k"), "day=2 minute=100 key=4");
+}
+
+#[test]
+fn newer_beats_older_among_caps_beside_a_policy_and_new_limits_too() {
+    let snapshot = with(&[
+        "orgId: acme, keyId: k, policyId: day, limit: 5",
+        "orgId: acme, keyId: k, policyId: day, limit: 50",
+        "orgId: acme, limit: 3, window: 2h",
+        "orgId: acme, limit: 30, window: 2h",
+    ]);
+    assert_eq!(
+        applied(&snapshot, "acme key=k"),
+        "day=1000 minute=100 org-2h:org:acme=30 key=20 day:key:k=50"
+    );
+}
+
+#[test]
+fn an_override_ends_at_its_instant_and_the_older_one_is_back() {
+    let end = "expiresAt: 2024-07-15T18:00:00+02:00";
+    let snapshot = with(&[
+        "orgId: acme, policyId: day, limit: 1",
+        &format!("orgId: acme, policyId: day, limit: 2, {end}"),
+        "orgId: acme, keyId: k, policyId: minute, limit: 3",
+        &format!("orgId: acme, keyId: k, policyId: minute, limit: 4, {end}"),
+        "orgId: acme, limit: 5, window: 2h",
+        &format!("orgId: acme, limit: 6, window: 2h, {end}"),
+        &format!("orgId: globex, policyId: day, limit: 7, {end}"),
+    ]);
+    let before = instant("2024-07-15T15:59:59.999999999Z");
+    let after = instant("2024-07-15T16:00:00Z");
+    assert_eq!(
+        applied_at(&snapshot, "acme key=k", before),
+        "day=2 minute=100 org-2h:org:acme=6 key=20 minute:key:k=4"
+    );
+    assert_eq!(
+        applied_at(&snapshot, "acme key=k", after),
+        "day=1 minute=100 org-2h:org:acme=5 key=20 minute:key:k=3"
+    );
+    assert_eq!(applied_at(&snapshot, "globex", before), "day=7 minute=100");
+    assert_eq!(applied_at(&snapshot, "globex", after), "day=1000 minute=100");
+}
+
+#[test]
+fn a_key_of_an_org_wide_policy_gets_a_cap_of_its_own_beside_it() {
+    let snapshot = with(&["orgId: acme, keyId: mobile, policyId: minute, limit: 5"]);
+    assert_eq!(
+        applied(&snapshot, "acme key=mobile"),
+        "day=1000 minute=100 key=20 minute:key:mobile=5"
+    );
+    assert_eq!(applied(&snapshot, "acme key=other"), "day=1000 minute=100 key=20");
+    let stack = snapshot.resolve(&request("acme key=mobile"), now());
+    assert_eq!(&*stack.limits[3].scope_name, "org+key");
+    let other = snapshot.resolve(&request("acme key=other"), now());
+    assert_eq!(
+        stack.levels[1].key, other.levels[1].key,
+        "the org's own count stays the org's"
+    );
+}
+
+#[test]
+fn an_override_for_some_routes_is_a_cap_of_its_own_beside_the_policy() {
+    let snapshot = with(&["orgId: acme, policyId: minute, endpointPattern: \"GET /slow\", limit: 5"]);
+    assert_eq!(
+        applied(&snapshot, "acme GET /slow"),
+        "day=1000 minute=100 minute:org:acme:GET..slow=5"
+    );
+    assert_eq!(applied(&snapshot, "acme GET /quick"), "day=1000 minute=100");
+}
+
+#[test]
+fn what_protects_the_service_from_all_orgs_is_not_lifted_for_one() {
+    let file = |scope: &str| {
+        format!(
+            "policies:\n  - {{id: p, scope: {scope}, limit: 9, window: 1m}}\noverrides:\n  - {{orgId: acme, policyId: p, limit: 50}}\n"
+        )
+    };
+    assert_eq!(applied(&snapshot(&file("global")), "acme"), "p=9 p:org:acme=50");
+    assert_eq!(
+        applied(&snapshot(&file("endpoint")), "acme /a"),
+        "p=9 p:org:acme=50"
+    );
+    assert_eq!(
+        applied(&snapshot(&file("ip")), "acme ip=::1"),
+        "p=50",
+        "an address of the org is counted apart"
+    );
+    let snapshot = snapshot(&file("ip"));
+    let (org, stranger) = (request("acme ip=::1"), request("globex ip=::1"));
+    let (org, stranger) = (snapshot.resolve(&org, now()), snapshot.resolve(&stranger, now()));
+    assert_ne!(org.levels[0].key, stranger.levels[0].key);
+}
+
+#[test]
+fn overrides_of_one_org_are_none_of_anothers() {
+    let snapshot = with(&[
+        "orgId: acme, policyId: key, limit: 1",
+        "orgId: ACME, policyId: key, limit: 2",
+    ]);
+    assert_eq!(applied(&snapshot, "acme key=k"), "day=1000 minute=100 key=1");
+    assert_eq!(
+        applied(&snapshot, "ACME key=k"),
+        "day=1000 minute=100 other=7 key=2"
+    );
+    assert_eq!(applied(&snapshot, "globex key=k"), "day=1000 minute=100 key=20");
+    assert_eq!(applied(&snapshot, "key=k"), "key=20");
+}
+
+#[test]
+fn an_explanation_says_what_an_override_hides() {
+    let snapshot = with(&["orgId: acme, policyId: day, limit: 5000, reason: \"a big customer\""]);
+    let asked = request("acme");
+    let explained = snapshot.explain(&asked, now());
+    let day: Vec<_> = explained.iter().filter(|one| &*one.limit.id == "day").collect();
+    assert_eq!(day.len(), 2);
+    assert_eq!(day[0].verdict, Verdict::Applies);
+    let note = day[0].limit.origin.overridden.as_ref().unwrap();
+    assert_eq!(note.hides, Some(1000));
+    assert_eq!(note.reason.as_deref(), Some("a big customer"));
+    assert_eq!(note.line, 11);
+    assert_eq!(day[1].limit.rule.limit, 1000);
+}

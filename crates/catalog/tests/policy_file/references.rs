@@ -1,0 +1,105 @@
+//! What one part of a file says of another: ids that repeat, names that nothing has.
+
+use crate::common::{compiled, problem, snapshot};
+
+#[test]
+fn an_id_that_repeats_is_told_with_both_lines() {
+    let said = problem(
+        "policies:\n  - {id: p, limit: 1, window: 1m}\n  - {id: q, limit: 1, window: 1m}\n  - {id: p, limit: 2, window: 1h}\n",
+    );
+    assert_eq!(
+        said,
+        "line 4: policies: the id `p` is taken by the policy on line 2"
+    );
+    let said = problem("orgs:\n  - {orgId: acme}\n  - {orgId: Acme}\n  - {orgId: acme, tier: x}\n");
+    assert_eq!(said, "line 4: orgs: the org `acme` is on line 2 already");
+}
+
+#[test]
+fn policies_without_an_id_get_one_that_tells_them_apart() {
+    let file = "policies:\n  - {limit: 1, window: 1m}\n  - {limit: 1, window: 1h}\n  - {limit: 1, window: 1m, scope: [org, ip]}\n  \
+        - {limit: 1, window: day, orgTier: Gold, endpointPattern: \"POST /a b/{id}/*\"}\n";
+    let snapshot = snapshot(file);
+    let ids: Vec<&str> = snapshot.limits().iter().map(|limit| &*limit.id).collect();
+    assert_eq!(
+        ids,
+        [
+            "all-org-any-token_bucket-1m",
+            "all-org-any-token_bucket-1h",
+            "all-org.ip-any-token_bucket-1m",
+            "Gold-org-POST.a.b.id.-quota-day"
+        ]
+    );
+    let said = problem("policies:\n  - {limit: 1, window: 1m}\n  - {limit: 2, window: 1m}\n");
+    assert!(
+        said.starts_with("line 3: policies: the id `all-org-any-token_bucket-1m` is taken"),
+        "{said}"
+    );
+}
+
+#[test]
+fn tiers_that_are_listed_are_the_only_ones() {
+    let said = problem("tiers: [{tier: Enterprise}]\norgs:\n  - {orgId: acme, tier: enterprise}\n");
+    assert_eq!(
+        said,
+        "line 3: orgs.tier: there is no tier `enterprise`; did you mean `Enterprise`?"
+    );
+    let said = problem(
+        "tiers: [{tier: Enterprise}]\npolicies:\n  - {id: p, orgTier: Silver, limit: 1, window: 1m}\n",
+    );
+    assert_eq!(said, "line 3: policies.orgTier: there is no tier `Silver`");
+    snapshot("tiers: [{tier: Gold}]\norgs:\n  - {orgId: a, tier: default}\n  - {orgId: b, tier: Gold}\n");
+    snapshot("orgs:\n  - {orgId: a, tier: anything}\n");
+}
+
+#[test]
+fn a_class_must_have_routes() {
+    let said = problem(
+        "endpointClasses: [{pattern: /a, class: heavy}]\npolicies:\n  - {id: p, endpointPattern: \"class:hevy\", limit: 1, window: 1m}\n",
+    );
+    assert_eq!(
+        said,
+        "line 3: endpointPattern: there is no endpoint class `hevy`; did you mean `heavy`?"
+    );
+    let said =
+        problem("overrides:\n  - {orgId: acme, endpointPattern: \"class:heavy\", limit: 1, window: 1m}\n");
+    assert_eq!(
+        said,
+        "line 2: endpointPattern: there is no endpoint class `heavy`"
+    );
+}
+
+#[test]
+fn buckets_that_share_a_counter_must_refill_alike() {
+    let file = |limit: u64, tiers: [&str; 2]| {
+        format!(
+            "policies:\n  - {{id: a, orgTier: {}, limit: 5, window: 1m, counter: c}}\n  \
+             - {{id: b, orgTier: {}, limit: {limit}, window: 1m, counter: c}}\n",
+            tiers[0], tiers[1]
+        )
+    };
+    let said = problem(&file(6, ["\"*\"", "\"*\""]));
+    assert!(
+        said.starts_with("line 3: policies (b): shares its counter with the policy `a`"),
+        "{said}"
+    );
+    snapshot(&file(5, ["\"*\"", "\"*\""]));
+    snapshot(&file(6, ["Gold", "Silver"]));
+}
+
+#[test]
+fn an_empty_file_is_a_file_with_nothing_in_it() {
+    for file in [
+        "",
+        "\n",
+        "# nothing\n",
+        "{}\n",
+        "policies: []\n",
+        "policies:\n",
+        "policies: ~\ntiers: null\n",
+    ] {
+        let snapshot = compiled(file).unwrap_or_else(|problems| panic!("{file:?}: {problems}"));
+        assert!(snapshot.limits().is_empty());
+        assert_eq!(snapshot.tiers().len(), 1);
+    }
+}

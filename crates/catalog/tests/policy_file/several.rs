@@ -1,0 +1,70 @@
+//! A file that is only half right is told everything that is wrong with it, and none of it is taken.
+
+use tollgate_catalog::document::parse_policy_set;
+
+use crate::common::compiled;
+
+#[test]
+fn every_problem_is_told_in_the_order_of_the_lines() {
+    let file = "overrides:
+  - {orgId: acme, limit: -1}
+policies:
+  - {id: good, limit: 5, window: 1m}
+  - {id: good, limit: x, window: y, mode: z}
+  - {id: good, limit: 5, window: 1m}
+orgs:
+  - {tier: Gold}
+  - {orgId: acme}
+tears: []
+";
+    let Err(problems) = parse_policy_set(file) else {
+        panic!("it is taken for right");
+    };
+    let places: Vec<String> = problems
+        .0
+        .iter()
+        .map(|problem| format!("{} {}", problem.line, problem.field))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            "2 overrides[0].limit",
+            "5 policies[1].limit",
+            "5 policies[1].window",
+            "5 policies[1].mode",
+            "6 policies",
+            "8 orgs[0].orgId",
+            "10 tears"
+        ]
+    );
+}
+
+#[test]
+fn every_override_that_finds_no_policy_is_told() {
+    let file = "policies:
+  - {id: a, limit: 5, window: 1m}
+  - {id: b, limit: 5, window: 1m}
+overrides:
+  - {orgId: x, policyId: c, limit: 1}
+  - {orgId: x, policyId: a, limit: 1}
+  - {orgId: x, limit: 1}
+  - {orgId: x, scope: ip, limit: 1}
+";
+    let Err(problems) = compiled(file) else {
+        panic!("it is taken for right");
+    };
+    let lines: Vec<usize> = problems.0.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [5, 7, 8], "{problems}");
+}
+
+#[test]
+fn a_problem_shows_its_place_and_then_what_is_wrong() {
+    let Err(problems) = parse_policy_set("policies:\n\n  - id: p\n    window: 1m\n    limit:\n      - 5\n")
+    else {
+        panic!("it is taken for right");
+    };
+    assert_eq!(
+        problems.to_string(),
+        "line 6: policies[0].limit: must be a whole number from 0 to 999999999999999"
+    );
+}

@@ -1,0 +1,185 @@
+//! YAML as it is written in the wild, and as it is written to do harm.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use tollgate_catalog::document::{parse_policy_set, parse_yaml};
+
+use crate::common::{applied, problem, snapshot};
+
+#[test]
+fn anchors_and_aliases_are_followed() {
+    let snapshot = snapshot(
+        "policies:
+  - id: one
+    scope: &scopes [org, ip]
+    window: &minute 1m
+    limit: &five 5
+  - id: two
+    scope: *scopes
+    window: *minute
+    limit: *five
+",
+    );
+    assert_eq!(applied(&snapshot, "acme ip=203.0.113.9"), "one=5 two=5");
+}
+
+#[test]
+fn flow_block_quoted_and_folded_text_read_the_same() {
+    let snapshot = snapshot(
+        "---\npolicies:\n- {\"id\": 'one', limit: 5, window: \"1m\"}\n- id: >-\n    two\n  limit: 5 # five\n  window: 1m\n...\n",
+    );
+    assert_eq!(applied(&snapshot, "acme"), "one=5 two=5");
+    snapshot_of_json();
+}
+
+fn snapshot_of_json() {
+    let file =
+        r#"{"policies": [{"id": "one", "limit": 5, "window": "1m", "scope": ["org", "ip"]}], "orgs": []}"#;
+    assert_eq!(applied(&snapshot(file), "acme ip=::1"), "one=5");
+}
+
+#[test]
+fn what_is_not_yaml_is_told_with_its_line() {
+    for (file, line) in [
+        ("policies:\n  - {id: p\n", "line "),
+        ("policies:\n\t- id: p\n", "line 2: "),
+        ("policies: [}\n", "line 1: "),
+        ("a: *nowhere\n", "line 1: "),
+        ("a: 'unfinished\n", "line "),
+    ] {
+        let said = problem(file);
+        assert!(
+            said.starts_with(line) && said.contains("not valid YAML"),
+            "{file:?}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_second_document_a_repeated_key_and_a_key_that_is_no_text_are_problems() {
+    for (file, said) in [
+        (
+            "policies: []\n---\npolicies: []\n",
+            "line 2: holds a second document; one is expected",
+        ),
+        (
+            "policies: []\norgs: []\npolicies: []\n",
+            "line 3: policies: is given twice",
+        ),
+        (
+            "policies:\n  - {id: a, limit: 1, id: b}\n",
+            "line 2: id: is given twice",
+        ),
+        ("? [a, b]\n: c\n", "line 1: has a key that is not plain text"),
+        ("{a: b}: c\n", "line 1: has a key that is not plain text"),
+        ("a: &a [*a]\n", "line 1: refers to an anchor that is not complete"),
+    ] {
+        assert_eq!(problem(file), said);
+    }
+}
+
+/// Refused, and in less time than anybody would notice.
+fn assert_refused(file: &str, said: &str) {
+    let started = Instant::now();
+    let Err(problems) = parse_yaml(file) else {
+        panic!("it is taken: {said}");
+    };
+    assert!(problems.to_string().contains(said), "{problems}");
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{said} after {:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn aliases_of_aliases_do_not_explode() {
+    let mut laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+    for level in 1..12 {
+        let below = format!("*a{}, ", level - 1).repeat(10);
+        let _ = writeln!(laughs, "a{level}: &a{level} [{below}]");
+    }
+    assert_refused(&laughs, "make the document too large");
+    let mut maps = "a0: &a0 {x: y}\n".to_owned();
+    for level in 1..40 {
+        let _ = writeln!(maps, "a{level}: &a{level} {{l: *a{0}, r: *a{0}}}", level - 1);
+    }
+    assert_refused(&maps, "make the document too large");
+    let wide = format!(
+        "a: &a [{}]\nb: [{}]\n",
+        "x, ".repeat(10_000),
+        "*a, ".repeat(10_000)
+    );
+    assert_refused(&wide, "aliases make the document too large");
+}
+
+#[test]
+fn anchors_within_anchors_do_not_explode() {
+    let mut nested = String::new();
+    for level in 0..60 {
+        let _ = writeln!(nested, "{}a: &a{level}", " ".repeat(level));
+    }
+    let _ = writeln!(nested, "{}z: [{}]", " ".repeat(60), "x, ".repeat(50_000));
+    assert_refused(&nested, "anchors make the document too large");
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    for (open, said) in [
+        ("[", "recursion limit"),
+        ("{a: ", "recursion limit"),
+        ("- ", "nested too deeply"),
+    ] {
+        assert_refused(&open.repeat(100_000), said);
+    }
+    let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
+    assert_refused(&deep, "nested too deeply");
+    assert!(parse_yaml(&format!("{}{}", "[".repeat(64), "]".repeat(64))).is_ok());
+}
+
+#[test]
+fn a_mapping_of_very_many_fields_is_refused_at_once() {
+    let mut file = "match:\n".to_owned();
+    for number in 0..200_000 {
+        let _ = writeln!(file, "  k{number}: v");
+    }
+    assert_refused(&file, "k1000: is one field too many: a mapping has at most 1000");
+}
+
+#[test]
+fn a_very_long_word_is_not_compared_with_all_that_may_have_been_meant() {
+    let started = Instant::now();
+    let long = "x".repeat(4_000_000);
+    let said = problem(&format!(
+        "policies:\n  - {{id: p, limit: 1, window: 1m, mode: {long}}}\n"
+    ));
+    assert!(!said.contains("did you mean"));
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn a_large_file_is_read_in_a_moment() {
+    let started = Instant::now();
+    let mut file = "policies:\n  - {id: p, limit: 5, window: 1m}\norgs:\n".to_owned();
+    for number in 0..50_000 {
+        let _ = writeln!(file, "  - {{orgId: org-{number}, timezone: UTC}}");
+    }
+    file.push_str("overrides:\n");
+    for number in 0..50_000 {
+        let _ = writeln!(file, "  - {{orgId: org-{number}, policyId: p, limit: {number}}}");
+    }
+    let set = parse_policy_set(&file).expect("a good file");
+    assert_eq!((set.orgs.len(), set.overrides.len()), (50_000, 50_000));
+    let snapshot = snapshot(&file);
+    assert_eq!(applied(&snapshot, "org-777"), "p=777");
+    assert!(
+        started.elapsed() < Duration::from_secs(20),
+        "{:?}",
+        started.elapsed()
+    );
+}

@@ -1,0 +1,113 @@
+//! An answer in the making: status, headers and body in buffers that are used again and again.
+
+use crate::answer::{Problem, write_problem};
+use crate::clock;
+
+/// An answer. Cleared and filled for each request of a connection.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    status: u16,
+    /// Header lines, each with its line end.
+    headers: Vec<u8>,
+    /// The body, to be written into.
+    pub(super) body: Vec<u8>,
+    date: Date,
+}
+
+impl Reply {
+    /// Starts an answer: 200, no headers, no body.
+    pub(super) fn clear(&mut self) {
+        self.status = 200;
+        self.headers.clear();
+        self.body.clear();
+    }
+
+    pub(super) fn status(&mut self, status: u16) {
+        self.status = status;
+    }
+
+    /// Adds a header. Values are ids and numbers; what a header can't hold is left out with its header.
+    pub(super) fn header(&mut self, name: &str, value: &[u8]) {
+        if value.iter().any(|byte| *byte < 0x20 || *byte == 0x7f) {
+            return;
+        }
+        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+            self.headers.extend_from_slice(part);
+        }
+    }
+
+    pub(super) fn json(&mut self) {
+        self.headers
+            .extend_from_slice(b"content-type: application/json\r\n");
+    }
+
+    pub(super) fn problem_json(&mut self) {
+        self.headers
+            .extend_from_slice(b"content-type: application/problem+json\r\n");
+    }
+
+    /// Makes it an error.
+    pub(super) fn problem(&mut self, problem: &Problem) {
+        self.clear();
+        self.status = problem.status;
+        self.problem_json();
+        if problem.status == 503 {
+            self.header("retry-after", b"1");
+        }
+        write_problem(problem, &mut self.body);
+    }
+
+    /// Appends the whole answer to what is to be sent.
+    pub(super) fn send(&mut self, head_only: bool, keep_alive: bool, out: &mut Vec<u8>) {
+        out.extend_from_slice(status_line(self.status));
+        out.extend_from_slice(&self.headers);
+        out.extend_from_slice(b"content-length: ");
+        out.extend_from_slice(itoa::Buffer::new().format(self.body.len()).as_bytes());
+        out.extend_from_slice(b"\r\ndate: ");
+        out.extend_from_slice(self.date.now());
+        out.extend_from_slice(if keep_alive {
+            b"\r\n\r\n"
+        } else {
+            b"\r\nconnection: close\r\n\r\n"
+        });
+        if !head_only {
+            out.extend_from_slice(&self.body);
+        }
+    }
+}
+
+fn status_line(status: u16) -> &'static [u8] {
+    match status {
+        200 => b"HTTP/1.1 200 OK\r\n",
+        400 => b"HTTP/1.1 400 Bad Request\r\n",
+        401 => b"HTTP/1.1 401 Unauthorized\r\n",
+        403 => b"HTTP/1.1 403 Forbidden\r\n",
+        404 => b"HTTP/1.1 404 Not Found\r\n",
+        405 => b"HTTP/1.1 405 Method Not Allowed\r\n",
+        413 => b"HTTP/1.1 413 Content Too Large\r\n",
+        417 => b"HTTP/1.1 417 Expectation Failed\r\n",
+        429 => b"HTTP/1.1 429 Too Many Requests\r\n",
+        431 => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
+        503 => b"HTTP/1.1 503 Service Unavailable\r\n",
+        _ => b"HTTP/1.1 500 Internal Server Error\r\n",
+    }
+}
+
+/// The `Date` of answers, made anew once a second.
+#[derive(Debug, Default)]
+struct Date {
+    second: u64,
+    text: String,
+}
+
+impl Date {
+    fn now(&mut self) -> &[u8] {
+        let now = clock::now();
+        if self.text.is_empty() || self.second != now.seconds() {
+            self.second = now.seconds();
+            let at = tollgate_core::calendar::to_jiff(now).to_zoned(jiff::tz::TimeZone::UTC);
+            self.text = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+        }
+        self.text.as_bytes()
+    }
+}

@@ -1,0 +1,154 @@
+//! `tollgate explain`.
+
+use serde_json::Value;
+
+use super::Files;
+use crate::common::{Finished, Server, run};
+
+const POLICIES: &str = "tiers: [{tier: Gold}]
+orgs: [{orgId: acme, tier: Gold}]
+endpointClasses: [{pattern: \"POST /v1/exports\", class: heavy}]
+policies:
+  - {id: gold-day, orgTier: Gold, scope: org, algorithm: fixed_window, limit: 1000, window: 1d}
+  - {id: basic-day, orgTier: default, scope: org, algorithm: fixed_window, limit: 10, window: 1d}
+  - {id: rate, scope: app, limit: 50, burst: 70, window: 1s}
+  - {id: heavy, scope: org, endpointPattern: \"class:heavy\", limit: 5, window: 1m}
+  - {id: off, scope: org, limit: 5, window: 1m, mode: off}
+  - {id: writes, scope: org, requiredScope: write, limit: 5, window: 1m}
+  - {id: euro, scope: org, match: {region: eu}, limit: 5, window: 1m}
+  - {id: addresses, scope: ip, limit: 5, window: 1m}
+overrides:
+  - {orgId: acme, appId: web, policyId: rate, limit: 20, reason: \"a shy app\", expiresAt: 2099-01-01T00:00:00Z}
+";
+
+fn by_file(args: &[&str]) -> Finished {
+    let files = Files::new();
+    let path = files.write("policies.yaml", POLICIES);
+    run(&[&["explain", "--policies", &path], args].concat())
+}
+
+fn find<'v>(list: &'v Value, policy: &str) -> &'v Value {
+    let items = list.as_array().unwrap();
+    let found = items.iter().find(|item| item["policyId"] == policy);
+    found.unwrap_or_else(|| panic!("{policy} is not in {list}"))
+}
+
+#[test]
+fn says_what_applies_with_its_origin_and_what_binds() {
+    let explained = by_file(&["--org", "acme", "--app", "web", "--json"]).json(0);
+    assert_eq!(explained["tier"], "Gold");
+    assert_eq!(explained["allowed"], true);
+    assert_eq!(explained["binds"], "rate", "the one with the least left");
+    let applied = &explained["applied"];
+    assert_eq!(applied.as_array().map(Vec::len), Some(2));
+    let day = find(applied, "gold-day");
+    assert_eq!(day["from"], "policy for tier Gold, line 5");
+    assert_eq!(day["algorithm"], "fixed_window");
+    assert_eq!(day["limit"], 1000);
+    assert_eq!(day["burst"], Value::Null);
+    let rate = find(applied, "rate");
+    assert_eq!(rate["limit"], 20);
+    assert_eq!(rate["hides"], 50);
+    assert_eq!(rate["window"], "1s");
+    assert_eq!(
+        rate["from"],
+        "override for app web, line 14, hides 50 of the policy, because: a shy app, until 2099-01-01T00:00:00Z"
+    );
+}
+
+#[test]
+fn says_why_each_other_policy_is_skipped() {
+    let explained = by_file(&["--org", "acme", "--app", "web", "--json"]).json(0);
+    for (policy, reason) in [
+        ("basic-day", "it is for the tier default"),
+        ("heavy", "the endpoint does not match its pattern"),
+        ("off", "its mode is off"),
+        ("writes", "the request does not carry its permission"),
+        ("euro", "the descriptor `region` is absent or different"),
+        ("addresses", "the request names no ip"),
+        ("rate", "an override stands in for it"),
+    ] {
+        assert_eq!(find(&explained["skipped"], policy)["reason"], reason, "{policy}");
+    }
+}
+
+#[test]
+fn a_route_is_shown_as_it_is_counted() {
+    let explained = by_file(&["--org", "acme", "--endpoint", "post /v1//Exports/?x=1", "--json"]).json(0);
+    assert_eq!(explained["endpoint"], "POST /v1/exports");
+    assert_eq!(explained["class"], "heavy");
+    find(&explained["applied"], "heavy");
+}
+
+#[test]
+fn numbers_that_do_not_fit_are_pointed_out() {
+    let explained = by_file(&["--org", "acme", "--app", "web", "--json"]).json(0);
+    let warnings = explained["warnings"].to_string();
+    assert!(warnings.contains("uses up gold-day"), "{warnings}");
+}
+
+#[test]
+fn people_read_a_table() {
+    let run = by_file(&["--org", "acme", "--app", "web", "--endpoint", "POST /v1/exports"]);
+    let shown = run.expect(0);
+    for words in [
+        "tier Gold",
+        "endpoint POST /v1/exports, class heavy",
+        "would be allowed; heavy binds",
+        "APPLIES",
+        "SKIPPED",
+        "a shy app",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    let denied = by_file(&["--org", "acme", "--endpoint", "POST /v1/exports", "--cost", "6"]);
+    assert!(
+        denied.expect(0).contains("would be denied; heavy binds"),
+        "{denied:?}"
+    );
+}
+
+#[test]
+fn a_running_server_explains_with_its_counters() {
+    let server = Server::start(POLICIES, &[]);
+    server.allowed(&serde_json::json!({"orgId": "acme", "cost": 400}));
+    let admin = format!("http://{}", server.admin);
+    let data = server.data("");
+    let args = [
+        "explain",
+        "--org",
+        "acme",
+        "--json",
+        "--admin",
+        &admin,
+        "--data-dir",
+        data.to_str().unwrap(),
+    ];
+    let explained = run(&args).json(0);
+    assert_eq!(find(&explained["applied"], "gold-day")["remaining"], 599);
+    assert_eq!(
+        find(&run(&args).json(0)["applied"], "gold-day")["remaining"],
+        599,
+        "nothing is charged"
+    );
+    let wrong = run(&[
+        "explain",
+        "--admin",
+        &admin,
+        "--admin-token",
+        "not-the-token-at-all",
+    ]);
+    assert!(wrong.complaint(2).contains("401"), "{wrong:?}");
+    let none = run(&["explain", "--admin", &admin, "--data-dir", "/nonexistent"]);
+    assert!(none.complaint(2).contains("/nonexistent/admin-token"), "{none:?}");
+}
+
+#[test]
+fn what_cannot_be_explained_is_an_error() {
+    let files = Files::new();
+    let absent = files.path("absent.yaml");
+    let run = run(&["explain", "--policies", &absent]);
+    assert!(run.complaint(2).contains(&absent), "{run:?}");
+    let run = by_file(&["--ip", "nowhere"]);
+    assert!(run.complaint(2).contains("`ip`"), "{run:?}");
+}
