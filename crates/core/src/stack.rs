@@ -104,9 +104,10 @@ impl Outcome {
         level.rule.reset(self.cell, now)
     }
 
-    /// The time until the same cost would fit; `None` if it never will.
+    /// The time until the same cost would fit; `None` if it never will. A soft level that was charged past its
+    /// limit has let the request through, so there is nothing to wait for.
     pub fn wait(&self, level: &Level<'_>, now: Timestamp) -> Option<Nanos> {
-        if self.fits {
+        if self.fits || self.charged {
             return Some(0);
         }
         level.rule.wait(self.cell, level.cost, now)

@@ -49,7 +49,7 @@ impl Counters {
                     charged: charged[place],
                     remaining: after.remaining(level, time),
                     reset_ns: after.reset_ns(level, time),
-                    wait_ns: if fits[place] {
+                    wait_ns: if fits[place] || charged[place] {
                         Some(0)
                     } else {
                         before[place].wait_ns(level, time)

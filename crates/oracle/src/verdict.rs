@@ -31,7 +31,7 @@ pub struct LevelVerdict {
     pub remaining: u64,
     /// The time to the window's end, or until a bucket has recovered, after the decision.
     pub reset_ns: u128,
-    /// When its cost would fit: 0 when it did, `None` for never.
+    /// When its cost would fit: 0 when it did or was let past, `None` for never.
     pub wait_ns: Option<u128>,
     /// How long a leaky bucket holds the request back that it admitted.
     pub delay_ns: u128,

@@ -205,10 +205,6 @@ impl Worker {
         let state = Rc::<State>::default();
         // Its own deadlines begin with its first turn, which a tick may come before.
         state.deadline.set(self.shared.tick.get() + self.limits.idle_ticks());
-        // Before its task first runs the clock may tick, and must not find a deadline that was never set.
-        state
-            .deadline
-            .set(self.shared.tick.get() + self.limits.idle_ticks());
         let connection = Connection {
             plane: self.plane.clone(),
             shared: self.shared.clone(),
