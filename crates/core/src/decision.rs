@@ -1,7 +1,8 @@
 //! The answer on a whole stack: allowed or not, which level binds, how long to wait.
 
+use crate::cell::Cell;
 use crate::rule::Algorithm;
-use crate::stack::{Level, Mode, Outcomes};
+use crate::stack::{Level, Mode, Outcome, Outcomes};
 use crate::time::{Nanos, Timestamp};
 
 /// When the same request would be allowed.
@@ -31,37 +32,58 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Sums up a decided stack, whose levels stand from broad to narrow. It divides, so a store calls it after
-    /// letting go of its locks.
-    #[inline]
-    pub fn of(levels: &[Level<'_>], allowed: bool, outcomes: Outcomes, now: Timestamp) -> Self {
-        let mut decision = Self {
-            allowed,
+    /// A decision that is yet to be made.
+    pub fn pending() -> Self {
+        Self {
+            allowed: true,
             binding: None,
             remaining: None,
             retry: Retry::After(0),
             delay: 0,
-            outcomes,
-        };
-        for (place, (level, outcome)) in levels.iter().zip(&mut decision.outcomes).enumerate() {
+            outcomes: Outcomes::new(),
+        }
+    }
+
+    /// Looks whether the next level has room.
+    #[inline]
+    pub fn look(&mut self, level: &Level<'_>, cell: Cell, now: Timestamp) {
+        let outcome = Outcome::of(level, cell, now);
+        self.allowed &= outcome.passes(level);
+        self.outcomes.push(outcome);
+    }
+
+    /// Charges every level that has room, or is soft, if the stack is allowed.
+    #[inline]
+    pub fn charge(&mut self, levels: &[Level<'_>], now: Timestamp) {
+        if self.allowed {
+            for (level, outcome) in levels.iter().zip(&mut self.outcomes) {
+                outcome.charge(level, now);
+            }
+        }
+    }
+
+    /// Sums up a decided stack, whose levels stand from broad to narrow. It divides, so a store calls it after
+    /// letting go of its locks.
+    #[inline]
+    pub fn sum_up(&mut self, levels: &[Level<'_>], now: Timestamp) {
+        for (place, (level, outcome)) in levels.iter().zip(&mut self.outcomes).enumerate() {
             outcome.remaining = level.rule.remaining(outcome.cell, now);
             if level.mode != Mode::Shadow && level.rule.algorithm == Algorithm::LeakyBucket {
-                decision.delay = decision.delay.max(outcome.delay(level, now));
+                self.delay = self.delay.max(outcome.delay(level, now));
             }
             if level.mode != Mode::Enforce {
                 continue;
             }
-            let least = decision.remaining.unwrap_or(u64::MAX);
-            decision.remaining = Some(least.min(outcome.remaining));
+            let least = self.remaining.unwrap_or(u64::MAX);
+            self.remaining = Some(least.min(outcome.remaining));
             if outcome.fits {
                 continue;
             }
             let retry = outcome.wait(level, now).map_or(Retry::Never, Retry::After);
-            if decision.binding.is_none() || retry > decision.retry {
-                decision.binding = Some(place);
-                decision.retry = retry;
+            if self.binding.is_none() || retry > self.retry {
+                self.binding = Some(place);
+                self.retry = retry;
             }
         }
-        decision
     }
 }

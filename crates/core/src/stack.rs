@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use crate::calendar::Calendar;
 use crate::cell::Cell;
+use crate::decision::Decision;
 use crate::key::CounterKey;
 use crate::rule::Rule;
 use crate::time::{Nanos, Timestamp};
@@ -62,7 +63,7 @@ pub struct Outcome {
     pub charged: bool,
     /// The cell after the decision: brought to now, and charged if it was.
     pub cell: Cell,
-    /// What is left after the decision, rounded down. Filled in by [`crate::Decision::of`].
+    /// What is left after the decision, rounded down. Filled in by [`Decision::sum_up`].
     pub remaining: u64,
 }
 
@@ -135,19 +136,13 @@ impl Outcome {
 
 /// Decides a stack on copies of its cells: allowed if every enforced level has room, and then each level
 /// that has room, or is soft, is charged. A store writes back the cells of charged levels and no others.
-pub fn decide(levels: &[Level<'_>], cells: impl Iterator<Item = Cell>, now: Timestamp) -> (bool, Outcomes) {
-    let mut outcomes = Outcomes::new();
-    let mut allowed = true;
+pub fn decide(levels: &[Level<'_>], cells: impl Iterator<Item = Cell>, now: Timestamp) -> Decision {
+    let mut decision = Decision::pending();
     for (level, cell) in levels.iter().zip(cells) {
-        let outcome = Outcome::of(level, cell, now);
-        allowed &= outcome.passes(level);
-        outcomes.push(outcome);
+        decision.look(level, cell, now);
     }
-    debug_assert_eq!(outcomes.len(), levels.len());
-    if allowed {
-        for (level, outcome) in levels.iter().zip(&mut outcomes) {
-            outcome.charge(level, now);
-        }
-    }
-    (allowed, outcomes)
+    debug_assert_eq!(decision.outcomes.len(), levels.len());
+    decision.charge(levels, now);
+    decision.sum_up(levels, now);
+    decision
 }

@@ -62,7 +62,7 @@ impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field(error) => error.fmt(f),
-            Self::UnknownKey => f.write_str("the API key is unknown or revoked"),
+            Self::UnknownKey => f.write_str("The API key is unknown or revoked"),
         }
     }
 }

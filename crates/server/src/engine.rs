@@ -87,7 +87,12 @@ impl Engine {
                 level.mode = Mode::Shadow;
             }
         }
-        let decision = self.store.decide(&stack.levels, &stack.formers, now, commit)?;
+        let decide = |commit| self.store.decide(&stack.levels, &stack.formers, now, commit);
+        let decision = match decide(commit) {
+            // The kill switch refuses nothing, not even what there is no room to count.
+            Err(StoreFull) if self.shadow_all => decide(Commit::DryRun)?,
+            decided => decided?,
+        };
         Ok(Checked { stack, decision, now })
     }
 }

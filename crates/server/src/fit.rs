@@ -28,19 +28,19 @@ impl std::fmt::Display for Misfit {
 
 /// The misfits among limits that apply together, with so many apps at work in the org.
 pub fn misfits(limits: &[&Limit], apps: u64) -> Vec<Misfit> {
+    // Only a cap on all that a rate lets through is sure to run out, so conditions are left aside.
     let enforced = || {
-        limits
+        let counting = limits
             .iter()
-            .filter(|limit| limit.mode == Some(Mode::Enforce) && limit.rule.limit > 0)
+            .filter(|limit| limit.mode == Some(Mode::Enforce) && limit.rule.limit > 0);
+        counting.filter(|limit| limit.is_unconditional())
     };
     let mut found = Vec::new();
     for rate in enforced() {
         for cap in enforced() {
             let same_unit = rate.unit == cap.unit;
-            // Only a cap on all that the rate lets through is sure to run out.
-            let same_routes = cap.pattern.is_any() || cap.pattern == rate.pattern;
             let broader = cap.scope.breadth() < rate.scope.breadth() && cap.scope.within_org();
-            if !same_unit || !same_routes || !broader || cap.rule.window_ns <= rate.rule.window_ns {
+            if !same_unit || !broader || cap.rule.window_ns <= rate.rule.window_ns {
                 continue;
             }
             let callers = if rate.scope.single() == Some(&Dimension::App) {

@@ -286,6 +286,13 @@ impl<'p> Compiler<'p> {
             if change.scope.as_ref().is_some_and(|scope| *scope != policy.scope) {
                 return Err(format!("the policy `{id}` has the scope {}", policy.scope));
             }
+            // Other values for some requests only would leave the rest without the limit.
+            if change.required_scope.is_some() && change.required_scope != policy.required_scope {
+                let own = policy.required_scope.as_deref().unwrap_or("none");
+                return Err(format!(
+                    "the policy `{id}` has the requiredScope {own}; leave the override's out"
+                ));
+            }
             let index = u32::try_from(index).unwrap_or(u32::MAX);
             return Ok(if of_tier.contains(&index) {
                 Pick::Policy(index)
@@ -340,9 +347,6 @@ impl<'p> Compiler<'p> {
         policy.values = change.values.over(&base.values);
         if base.values.burst.is_some() && change.values.burst.is_none() && change.values.algorithm.is_some() {
             policy.values.burst = None;
-        }
-        if let Some(required) = &change.required_scope {
-            policy.required_scope = Some(required.clone());
         }
         let replaces = narrower_route.is_none() && replaces(&base.scope, &change.who);
         if !replaces || !base.scope.within_org() {

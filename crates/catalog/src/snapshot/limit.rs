@@ -228,6 +228,11 @@ impl Limit {
         pair[usize::from(endpoint)]
     }
 
+    /// Whether it applies to every request that has its dimensions.
+    pub fn is_unconditional(&self) -> bool {
+        self.unconditional
+    }
+
     /// Whether it counts by calendar.
     pub fn is_quota(&self) -> bool {
         matches!(self.rule.algorithm, Algorithm::Quota(_))
@@ -251,14 +256,15 @@ fn counter_name(policy: &Policy, dimensions: &[Dimension]) -> String {
         (None, true) => ("quota".to_owned(), Some(&policy.pattern)),
         (None, false) => (format!("policy {}", policy.id), Some(&policy.pattern)),
     };
-    let _ = write!(name, "{given}\0{:?}\0{window}", values.algorithm());
+    // What is counted in other units is another count, whatever its name.
+    let unit = values.unit.as_deref().unwrap_or_default();
+    let _ = write!(name, "{given}\0{:?}\0{window}\0{unit}", values.algorithm());
     for dimension in dimensions {
         let _ = write!(name, "\0{dimension}");
     }
     if let Some(route) = route {
-        let unit = values.unit.as_deref().unwrap_or_default();
         let scope = policy.required_scope.as_deref().unwrap_or_default();
-        let _ = write!(name, "\0{route}\0{unit}\0{scope}\0{:?}", policy.descriptors);
+        let _ = write!(name, "\0{route}\0{scope}\0{:?}", policy.descriptors);
     }
     if dimensions.contains(&Dimension::Ip) {
         let _ = write!(name, "\0{:?}{:?}", values.ipv4_prefix, values.ipv6_prefix);

@@ -2,8 +2,8 @@
 
 use jiff::tz::TimeZone;
 use tollgate_core::{
-    Algorithm, BillingAnchor, Calendar, Cell, CounterKey, Decision, KeySeed, Level, Mode, Period, Rule,
-    Timestamp, stack,
+    Algorithm, BillingAnchor, Calendar, Cell, CounterKey, KeySeed, Level, Mode, Period, Rule, Timestamp,
+    stack,
 };
 
 fn at(text: &str) -> Timestamp {
@@ -36,8 +36,7 @@ fn a_first_call_five_to_midnight_has_300_seconds() {
         key: CounterKey::new(KeySeed(1, 2).id(b"org")),
         home: 0,
     };
-    let (allowed, outcomes) = stack::decide(&[level], [Cell::default()].into_iter(), now);
-    let decision = Decision::of(&[level], allowed, outcomes, now);
+    let decision = stack::decide(&[level], [Cell::default()].into_iter(), now);
     assert!(decision.allowed);
     assert_eq!(decision.outcomes[0].reset(&level, now), 300 * 1_000_000_000);
     assert_eq!(decision.outcomes[0].remaining, 99);

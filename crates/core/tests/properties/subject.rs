@@ -44,8 +44,12 @@ impl Subject {
                 _ => self.cells.get(&level.counter).copied().unwrap_or_default(),
             })
             .collect();
-        let (allowed, outcomes) = stack::decide(&levels, cells.into_iter(), now);
-        for (level, outcome) in stack.iter().zip(&outcomes).filter(|(_, outcome)| outcome.charged) {
+        let decision = stack::decide(&levels, cells.into_iter(), now);
+        for (level, outcome) in stack
+            .iter()
+            .zip(&decision.outcomes)
+            .filter(|(_, outcome)| outcome.charged)
+        {
             if level.limit.kind == Kind::SlidingLog {
                 let log = self.logs.entry(level.counter).or_default();
                 log.push(level.cost, now);
@@ -53,7 +57,6 @@ impl Subject {
                 self.cells.insert(level.counter, outcome.cell);
             }
         }
-        let decision = Decision::of(&levels, allowed, outcomes, now);
         let both = decision.outcomes.iter().zip(&levels);
         Answer {
             advice: both.map(|(outcome, level)| outcome.advice(level, now)).collect(),

@@ -10,7 +10,7 @@ mod segment;
 mod shard;
 
 use smallvec::SmallVec;
-use tollgate_core::{Cell, Decision, Former, Level, Outcome, Outcomes, Timestamp};
+use tollgate_core::{Cell, Decision, Former, Level, Outcomes, Timestamp};
 
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use shard::{Found, Shard};
@@ -120,14 +120,16 @@ impl MemoryStore {
     ) -> Result<Decision, StoreFull> {
         let first = levels.first().map_or(0, |level| shard_index(level.home));
         let alone = formers.is_empty() && levels.iter().all(|level| shard_index(level.home) == first);
-        let (allowed, outcomes) = if alone {
+        let mut decision = Decision::pending();
+        if alone {
             let shard = One(self.shards[first].0.lock());
-            self.decide_locked(shard, levels, formers, now, commit)?
+            self.decide_locked(shard, levels, formers, now, commit, &mut decision)?;
         } else {
             let shards = self.lock_many(levels, formers);
-            self.decide_locked(shards, levels, formers, now, commit)?
-        };
-        Ok(Decision::of(levels, allowed, outcomes, now))
+            self.decide_locked(shards, levels, formers, now, commit, &mut decision)?;
+        }
+        decision.sum_up(levels, now);
+        Ok(decision)
     }
 
     /// The critical section. What it is given to hold is let go on return.
@@ -139,15 +141,15 @@ impl MemoryStore {
         formers: &[Former<'_>],
         now: Timestamp,
         commit: Commit,
-    ) -> Result<(bool, Outcomes), StoreFull> {
+        decision: &mut Decision,
+    ) -> Result<(), StoreFull> {
         let mut found: SmallVec<[Found; 4]> = SmallVec::new();
-        let mut outcomes = Outcomes::new();
-        let mut allowed = true;
-        let mut absent = false;
+        let (mut absent, mut grows) = (false, false);
         for (place, level) in levels.iter().enumerate() {
             let (at, mut cell) = shards
                 .shard(level.home)
                 .load(level.rule, level.key, level.cost, now);
+            grows |= !matches!(at, Found::Cell(_));
             if matches!(at, Found::Absent) {
                 absent = true;
                 if !formers.is_empty() {
@@ -159,26 +161,22 @@ impl MemoryStore {
                     );
                 }
             }
-            let outcome = Outcome::of(level, cell, now);
-            allowed &= outcome.passes(level);
             found.push(at);
-            outcomes.push(outcome);
+            decision.look(level, cell, now);
         }
-        if allowed {
-            for (level, outcome) in levels.iter().zip(&mut outcomes) {
-                outcome.charge(level, now);
-            }
-            if commit == Commit::Charge {
-                if absent {
-                    self.make_room(&mut shards, levels, &mut found, &outcomes, now)?;
-                }
-                self.write_found(&mut shards, levels, &found, &outcomes, now);
-                if absent {
-                    self.insert_absent(&mut shards, levels, &found, &outcomes, now);
-                }
-            }
+        decision.charge(levels, now);
+        if !decision.allowed || commit == Commit::DryRun {
+            return Ok(());
         }
-        Ok((allowed, outcomes))
+        let outcomes = &decision.outcomes;
+        if grows {
+            self.make_room(&mut shards, levels, &mut found, outcomes, now)?;
+        }
+        self.write_found(&mut shards, levels, &found, outcomes, now);
+        if absent {
+            self.insert_absent(&mut shards, levels, &found, outcomes, now);
+        }
+        Ok(())
     }
 
     /// Forgets counters that are as good as untouched in the next shard, looking at no more than `groups`
@@ -277,7 +275,8 @@ impl MemoryStore {
         now: Timestamp,
     ) -> Result<(), StoreFull> {
         for (place, level) in levels.iter().enumerate() {
-            if !matches!(found[place], Found::Absent) || !counts(levels, outcomes, place) {
+            // A log grows with each charge, a cell only when it is new.
+            if matches!(found[place], Found::Cell(_)) || !counts(levels, outcomes, place) {
                 continue;
             }
             if self.has_room(shards.shard(level.home)) {

@@ -63,6 +63,7 @@ impl Shard {
                 let log = &mut self.logs[index];
                 let before = log_weight(log);
                 log.push(cost, now);
+                log.trim();
                 self.weight += log_weight(log) - before;
             }
         }

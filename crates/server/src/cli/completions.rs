@@ -1,5 +1,6 @@
 //! `tollgate completions`.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use super::Outcome;
@@ -12,11 +13,9 @@ pub(crate) struct Args {
 
 #[expect(clippy::unnecessary_wraps, reason = "every command ends the same way")]
 pub(crate) fn run(args: &Args) -> Outcome {
-    clap_complete::generate(
-        args.shell,
-        &mut super::definition(),
-        "tollgate",
-        &mut std::io::stdout(),
-    );
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut super::definition(), "tollgate", &mut script);
+    // Whoever reads only the beginning has had enough.
+    let _ = std::io::stdout().write_all(&script);
     Ok(ExitCode::SUCCESS)
 }

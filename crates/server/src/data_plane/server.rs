@@ -204,7 +204,9 @@ impl Worker {
         let Ok(peer) = stream.peer_addr() else { return };
         let state = Rc::<State>::default();
         // Its own deadlines begin with its first turn, which a tick may come before.
-        state.deadline.set(self.shared.tick.get() + self.limits.idle_ticks());
+        state
+            .deadline
+            .set(self.shared.tick.get() + self.limits.idle_ticks());
         let connection = Connection {
             plane: self.plane.clone(),
             shared: self.shared.clone(),

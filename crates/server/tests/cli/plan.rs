@@ -30,8 +30,8 @@ fn twenty_apps_at_their_full_rate_use_up_a_million_a_day_after_500_seconds() {
     for who in [["--org", "acme"], ["--tier", "Enterprise"]] {
         let args = [&who[..], &["--apps", "20", "--json"]].concat();
         let forecast = plan(&policies(1_000_000), &args).json(0);
-        assert_eq!(forecast["perAppPerSecond"], "100");
-        assert_eq!(forecast["totalPerSecond"], "2,000");
+        assert_eq!(forecast["perAppPerSecond"], 100.0);
+        assert_eq!(forecast["totalPerSecond"], 2_000.0);
         assert_eq!(forecast["bindsFirst"], "org-day");
         assert_eq!(line(&forecast, "org-day")["runsOutAfterMs"], 500_000);
         assert_eq!(line(&forecast, "app-rate")["runsOutAfterMs"], Value::Null);

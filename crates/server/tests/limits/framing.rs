@@ -180,7 +180,7 @@ fn a_head_that_is_unclear_is_refused() {
             "{head:?}: {answered:?}"
         );
     }
-    let many: String = (0..200).map(|number| format!("X-H{number}: x\r\n")).collect();
+    let many = "X-Another: x\r\n".repeat(200);
     let answered = statuses(&server, post(&(many + "Content-Length: 2\r\n"), "{}").as_bytes());
     assert!(answered.iter().all(|status| *status >= 400), "{answered:?}");
 }

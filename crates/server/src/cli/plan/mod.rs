@@ -86,16 +86,16 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn print(tier: &str, workload: Workload, forecast: &Forecast) {
     let Workload { apps, hours, .. } = workload;
-    anstream::println!(
-        "{HEADING}tier {tier}{HEADING:#}: {} at {}/s each make {}/s, {hours} h a day",
-        if apps == 1 {
-            "1 app".to_owned()
-        } else {
-            format!("{} apps", grouped(apps))
-        },
-        forecast.per_app.shown(),
-        forecast.total.shown()
-    );
+    let flow = match apps {
+        1 => format!("1 app at {}/s", forecast.per_app.shown()),
+        apps => format!(
+            "{} apps at {}/s each make {}/s",
+            grouped(apps),
+            forecast.per_app.shown(),
+            forecast.total.shown()
+        ),
+    };
+    anstream::println!("{HEADING}tier {tier}{HEADING:#}: {flow}, {hours} h a day");
     if forecast.lines.is_empty() {
         anstream::println!("no policy applies");
         return;
@@ -153,14 +153,14 @@ impl Forecast {
             .map(|line| {
                 json!({
                     "policyId": line.policy, "scope": line.scope, "limit": line.limit, "window": line.window,
-                    "offeredPerSecond": line.offered.shown(), "needed": line.needed,
+                    "offeredPerSecond": line.offered.number(), "needed": line.needed,
                     "runsOutAfterMs": line.runs_out.map(|after| u64::try_from(after / 1_000_000).unwrap_or(u64::MAX)),
                 })
             })
             .collect();
         json!({
-            "perAppPerSecond": self.per_app.shown(),
-            "totalPerSecond": self.total.shown(),
+            "perAppPerSecond": self.per_app.number(),
+            "totalPerSecond": self.total.number(),
             "limits": lines,
             "bindsFirst": self.first().map(|line| &line.policy),
         })

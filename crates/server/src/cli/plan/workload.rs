@@ -62,6 +62,12 @@ impl Flow {
         requests * self.nanos / self.requests.max(1)
     }
 
+    /// Requests a second as a JSON number.
+    #[expect(clippy::cast_precision_loss, reason = "JSON's numbers are floats")]
+    pub(super) fn number(self) -> f64 {
+        self.requests as f64 * SECOND as f64 / self.nanos as f64
+    }
+
     /// Requests a second, with as many decimals as it takes, up to three.
     pub(super) fn shown(self) -> String {
         let thousandths = self.requests * SECOND * 1000 / self.nanos;
