@@ -66,7 +66,8 @@ fn rate(engine: &Engine, orgs: &[&str]) -> f64 {
                             key: Some(&key),
                             ..Request::new()
                         };
-                        let _ = black_box(engine.check(&snapshot, &request, Commit::Charge, clock::now()));
+                        let checked = engine.check(&snapshot, &request, Commit::Charge, clock::now());
+                        let _ = black_box(&checked);
                     }
                 })
             })

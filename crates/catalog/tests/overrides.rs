@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{applied, applied_at, compiled, instant, now, problem, request, snapshot};
+use common::{applied, applied_at, compiled, instant, now, problem, request, resolved, snapshot};
 use tollgate_catalog::snapshot::{Snapshot, Verdict};
 
 /// A file with the usual policies and these overrides, from line 11 on.
@@ -132,7 +132,7 @@ fn a_new_limit_for_someone_of_the_org_counts_them() {
         "day=1000 minute=100 app-2h:app:a=4 key=20 key-2h:key:k=5 user-2h:user:u=3"
     );
     assert_eq!(applied(&snapshot, "globex/a user=u"), "day=1000 minute=100");
-    let new = snapshot.resolve(&request("acme user=u"), now());
+    let new = resolved(&snapshot, &request("acme user=u"), now());
     assert_eq!(&*new.limits[2].scope_name, "user");
 }
 
@@ -178,7 +178,7 @@ fn values_that_are_not_given_stay() {
         "orgId: acme, policyId: day, mode: soft",
         "orgId: acme, policyId: minute, burst: 500",
     ]);
-    let stack = snapshot.resolve(&request("acme"), now());
+    let stack = resolved(&snapshot, &request("acme"), now());
     assert_eq!(stack.limits[0].rule.limit, 1000);
     assert_eq!(stack.limits[0].mode, Some(tollgate_core::Mode::Soft));
     assert_eq!(
@@ -186,7 +186,7 @@ fn values_that_are_not_given_stay() {
         (100, 500)
     );
     let snapshot = with(&["orgId: acme, policyId: minute, limit: 7"]);
-    let stack = snapshot.resolve(&request("acme"), now());
+    let stack = resolved(&snapshot, &request("acme"), now());
     assert_eq!(
         stack.limits[1].rule.capacity, 7,
         "a burst that follows the limit follows the new one"
@@ -335,9 +335,9 @@ fn a_key_of_an_org_wide_policy_gets_a_cap_of_its_own_beside_it() {
         "day=1000 minute=100 key=20 minute:key:mobile=5"
     );
     assert_eq!(applied(&snapshot, "acme key=other"), "day=1000 minute=100 key=20");
-    let stack = snapshot.resolve(&request("acme key=mobile"), now());
+    let stack = resolved(&snapshot, &request("acme key=mobile"), now());
     assert_eq!(&*stack.limits[3].scope_name, "org+key");
-    let other = snapshot.resolve(&request("acme key=other"), now());
+    let other = resolved(&snapshot, &request("acme key=other"), now());
     assert_eq!(
         stack.levels[1].key, other.levels[1].key,
         "the org's own count stays the org's"
@@ -373,7 +373,10 @@ fn what_protects_the_service_from_all_orgs_is_not_lifted_for_one() {
     );
     let snapshot = snapshot(&file("ip"));
     let (org, stranger) = (request("acme ip=::1"), request("globex ip=::1"));
-    let (org, stranger) = (snapshot.resolve(&org, now()), snapshot.resolve(&stranger, now()));
+    let (org, stranger) = (
+        resolved(&snapshot, &org, now()),
+        resolved(&snapshot, &stranger, now()),
+    );
     assert_ne!(org.levels[0].key, stranger.levels[0].key);
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use std::fmt::Write;
 
-use common::{SEED, now, request};
+use common::{SEED, now, request, resolved};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use tollgate_catalog::document::parse_policy_set;
@@ -172,7 +172,7 @@ fn survive(text: &str) {
         "globex user=u",
     ] {
         let asked = request(asked);
-        let stack = snapshot.resolve(&asked, now());
+        let stack = resolved(&snapshot, &asked, now());
         assert_eq!(stack.levels.len(), stack.limits.len());
         snapshot.explain(&asked, now());
     }

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{SEED, applied, instant, now, request, snapshot};
+use common::{SEED, applied, instant, now, request, resolved, snapshot};
 use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::snapshot::{Skip, Snapshot, Verdict};
 use tollgate_core::{CounterKey, Timestamp};
@@ -13,7 +13,7 @@ use tollgate_core::{CounterKey, Timestamp};
 /// The counter that the only policy means for a request.
 fn key(snapshot: &Snapshot, text: &str) -> CounterKey {
     let asked = request(text);
-    let stack = snapshot.resolve(&asked, now());
+    let stack = resolved(snapshot, &asked, now());
     assert_eq!(stack.levels.len(), 1, "{text}");
     stack.levels[0].key
 }
@@ -94,7 +94,7 @@ policies:
         assert_eq!(applied(&snapshot, endpoint), class, "{endpoint}");
     }
     let asked = request("acme GET /b");
-    let class = snapshot.resolve(&asked, now()).class.unwrap();
+    let class = resolved(&snapshot, &asked, now()).class.unwrap();
     assert_eq!(&*snapshot.classes()[class as usize], "rest");
 }
 
@@ -118,7 +118,7 @@ fn dimensions_with_the_same_value_are_not_mixed_up() {
          - {id: u, scope: user, limit: 5, window: 1m}\n",
     );
     let asked = request("acme/x key=x user=x");
-    let stack = snapshot.resolve(&asked, now());
+    let stack = resolved(&snapshot, &asked, now());
     let keys: Vec<CounterKey> = stack.levels.iter().map(|level| level.key).collect();
     assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2]);
     let pair = only("scope: [app, user]");
@@ -138,7 +138,7 @@ fn an_orgs_levels_live_in_one_place() {
          - {id: p, scope: [org, ip], limit: 5, window: 1m}\n",
     );
     let asked = request("acme/web ip=::1");
-    let stack = snapshot.resolve(&asked, now());
+    let stack = resolved(&snapshot, &asked, now());
     assert!(
         stack
             .levels
@@ -196,7 +196,7 @@ fn quotas_are_known_by_what_they_count_and_rates_by_their_policy() {
     let keys = |policies: &str| {
         let snapshot = snapshot(&format!("policies:\n{policies}"));
         let asked = request("acme");
-        let stack = snapshot.resolve(&asked, now());
+        let stack = resolved(&snapshot, &asked, now());
         (stack.levels[0].key, stack.levels[1].key)
     };
     let (one, other) = keys("  - {id: a, limit: 5, window: day}\n  - {id: b, limit: 9, window: day}\n");
@@ -217,12 +217,12 @@ fn a_counter_that_was_replaced_is_remembered_as_long_as_it_matters() {
     let next = "policies:\n  - {id: p, limit: 5, window: 1h}\n";
     let snapshot = replaced(&past, next, now());
     let asked = request("acme");
-    let stack = snapshot.resolve(&asked, now());
+    let stack = resolved(&snapshot, &asked, now());
     assert_eq!(stack.formers.len(), 1);
-    assert_eq!(stack.formers[0].key, past.resolve(&asked, now()).levels[0].key);
+    assert_eq!(stack.formers[0].key, resolved(&past, &asked, now()).levels[0].key);
     let later = instant("2024-07-15T12:01:00Z");
     assert!(
-        snapshot.resolve(&asked, later).formers.is_empty(),
+        resolved(&snapshot, &asked, later).formers.is_empty(),
         "its window of a minute is over"
     );
     let same = replaced(
@@ -230,7 +230,7 @@ fn a_counter_that_was_replaced_is_remembered_as_long_as_it_matters() {
         "policies:\n  - {id: p, limit: 9, window: 1m, algorithm: fixed_window}\n",
         now(),
     );
-    assert!(same.resolve(&asked, now()).formers.is_empty());
+    assert!(resolved(&same, &asked, now()).formers.is_empty());
 }
 
 #[test]

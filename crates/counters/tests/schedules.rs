@@ -4,12 +4,12 @@
 
 mod common;
 
-use common::{at, level, rule};
+use common::{at, decide, level, rule};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::{AtomicU64, Ordering};
 use shuttle::thread;
 use tollgate_core::Algorithm;
-use tollgate_counters::{Commit, MemoryStore};
+use tollgate_counters::MemoryStore;
 
 const SCHEDULES: usize = 2_000;
 
@@ -26,7 +26,7 @@ fn admits_exactly_the_limit() {
                         let (org, key) = (rule(Algorithm::TokenBucket, 5), rule(Algorithm::SlidingLog, 9));
                         for _ in 0..3 {
                             let stack = [level(&org, "org", "acme", ""), level(&key, "key", "acme", "k")];
-                            let decision = store.decide(&stack, &[], at(0), Commit::Charge).unwrap();
+                            let decision = decide(&store, &stack, at(0)).unwrap();
                             admitted.fetch_add(u64::from(decision.allowed), Ordering::SeqCst);
                         }
                     })
@@ -41,7 +41,7 @@ fn admits_exactly_the_limit() {
                 cost: 0,
                 ..level(&key, "key", "acme", "k")
             };
-            let decision = store.decide(&[look], &[], at(0), Commit::Charge).unwrap();
+            let decision = decide(&store, &[look], at(0)).unwrap();
             assert_eq!(decision.remaining, Some(4), "refused requests charged nothing");
         },
         SCHEDULES,
@@ -60,7 +60,7 @@ fn crossing_stacks_do_not_deadlock() {
                     thread::spawn(move || {
                         let rule = rule(Algorithm::FixedWindow(tollgate_core::Anchor::Epoch), 2);
                         let stack = [level(&rule, "x", first, ""), level(&rule, "x", second, "")];
-                        store.decide(&stack, &[], at(0), Commit::Charge).unwrap().allowed
+                        decide(&store, &stack, at(0)).unwrap().allowed
                     })
                 })
                 .collect();

@@ -5,9 +5,9 @@ mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{at, level, rule};
+use common::{at, decide, level, rule};
 use tollgate_core::{Algorithm, Anchor, Period};
-use tollgate_counters::{Commit, MemoryStore};
+use tollgate_counters::MemoryStore;
 
 const THREADS: u64 = 4;
 const EACH: u64 = 20_000;
@@ -43,7 +43,7 @@ fn admitted_is_exactly_the_limit_for_every_algorithm() {
                             level(org, "org", "acme", ""),
                             level(spread, "key", "acme", &who),
                         ];
-                        let decision = store.decide(&stack, &[], at(0), Commit::Charge).unwrap();
+                        let decision = decide(store, &stack, at(0)).unwrap();
                         admitted.fetch_add(u64::from(decision.allowed), Ordering::Relaxed);
                     }
                 });
@@ -61,13 +61,13 @@ fn the_cap_on_counters_refuses_and_resets_nothing() {
     for n in 0..500 {
         let (org, who) = (format!("org-{n}"), format!("key-{n}"));
         let stack = [level(&rule, "key", &org, &who)];
-        refused += u64::from(store.decide(&stack, &[], at(0), Commit::Charge).is_err());
+        refused += u64::from(decide(&store, &stack, at(0)).is_err());
     }
     assert_eq!(refused, 400);
     assert_eq!(store.usage().refused, 400);
     assert_eq!(store.usage().held, 100);
     let kept = [level(&rule, "key", "org-7", "key-7")];
-    let decision = store.decide(&kept, &[], at(0), Commit::Charge).unwrap();
+    let decision = decide(&store, &kept, at(0)).unwrap();
     assert_eq!(
         decision.remaining,
         Some(8),
@@ -78,7 +78,7 @@ fn the_cap_on_counters_refuses_and_resets_nothing() {
         let (org, who) = (format!("late-{n}"), format!("key-{n}"));
         store.sweep(usize::MAX, at(68));
         let stack = [level(&rule, "key", &org, &who)];
-        let _ = store.decide(&stack, &[], at(68), Commit::Charge);
+        let _ = decide(&store, &stack, at(68));
     }
     assert!(store.usage().reclaimed >= 100, "{:?}", store.usage());
 }
@@ -91,10 +91,10 @@ fn one_shard_takes_at_most_half() {
         .filter(|n| {
             let who = format!("key-{n}");
             let stack = [level(&rule, "key", "greedy", &who)];
-            store.decide(&stack, &[], at(0), Commit::Charge).is_ok()
+            decide(&store, &stack, at(0)).is_ok()
         })
         .count();
     assert_eq!(admitted, 50);
     let other = [level(&rule, "key", "modest", "key")];
-    assert!(store.decide(&other, &[], at(0), Commit::Charge).is_ok());
+    assert!(decide(&store, &other, at(0)).is_ok());
 }

@@ -81,19 +81,31 @@ impl Engine {
         commit: Commit,
         now: Timestamp,
     ) -> Result<Checked<'s>, StoreFull> {
-        let mut stack = snapshot.resolve(request, now);
+        let mut checked = Checked {
+            stack: snapshot.blank(),
+            decision: Decision::pending(),
+            now,
+        };
+        let Checked { stack, decision, .. } = &mut checked;
+        snapshot.resolve(request, now, stack);
         if self.shadow_all {
             for level in &mut stack.levels {
                 level.mode = Mode::Shadow;
             }
         }
-        let decide = |commit| self.store.decide(&stack.levels, &stack.formers, now, commit);
-        let decision = match decide(commit) {
+        let decided = self
+            .store
+            .decide(&stack.levels, &stack.formers, now, commit, decision);
+        if let Err(full) = decided {
+            if !self.shadow_all {
+                return Err(full);
+            }
             // The kill switch refuses nothing, not even what there is no room to count.
-            Err(StoreFull) if self.shadow_all => decide(Commit::DryRun)?,
-            decided => decided?,
-        };
-        Ok(Checked { stack, decision, now })
+            *decision = Decision::pending();
+            self.store
+                .decide(&stack.levels, &stack.formers, now, Commit::DryRun, decision)?;
+        }
+        Ok(checked)
     }
 }
 

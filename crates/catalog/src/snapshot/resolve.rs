@@ -38,34 +38,49 @@ pub(super) struct Lookup<'s, 'r, 'a> {
 }
 
 impl Snapshot {
-    /// The stack of a request at an instant.
+    /// A stack of nothing, to be filled by [`Self::resolve`].
     #[inline]
-    pub fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Stack<'s> {
-        let mut stack = self.catalogue.stack(request, now);
+    pub fn blank(&self) -> Stack<'_> {
+        self.catalogue.blank()
+    }
+
+    /// Fills a blank stack with what applies to a request at an instant. In place: a stack is large enough for
+    /// each move of it to show.
+    #[inline]
+    pub fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp, stack: &mut Stack<'s>) {
+        self.catalogue.resolve(request, now, stack);
         for past in &self.formers {
             if now < past.until {
-                stack.remember(&past.catalogue.stack(request, now));
+                let mut before = past.catalogue.blank();
+                past.catalogue.resolve(request, now, &mut before);
+                stack.remember(&before);
             }
         }
-        stack
     }
 }
 
 impl Catalogue {
-    /// The stack by this policy set alone.
     #[inline]
-    fn stack<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Stack<'s> {
-        let mut lookup = self.look_up(request);
-        let org = lookup.org;
-        let mut stack = Stack {
+    fn blank(&self) -> Stack<'_> {
+        Stack {
             levels: SmallVec::new(),
             limits: SmallVec::new(),
             formers: SmallVec::new(),
-            tier: &self.tiers[org.tier as usize],
-            tier_index: org.tier,
-            class: lookup.class,
-            zone: &org.zone,
-        };
+            tier: &self.tiers[0],
+            tier_index: 0,
+            class: None,
+            zone: &self.stranger.zone,
+        }
+    }
+
+    /// Fills a stack by this policy set alone.
+    fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp, stack: &mut Stack<'s>) {
+        let mut lookup = self.look_up(request);
+        let org = lookup.org;
+        stack.tier = &self.tiers[org.tier as usize];
+        stack.tier_index = org.tier;
+        stack.class = lookup.class;
+        stack.zone = &org.zone;
         let overridden = !org.replacements.is_empty();
         for index in &stack.tier.limits {
             let limit = match overridden
@@ -83,7 +98,6 @@ impl Catalogue {
             }
             stack.sort();
         }
-        stack
     }
 
     pub(super) fn look_up<'s, 'r, 'a>(&'s self, request: &'r Request<'a>) -> Lookup<'s, 'r, 'a> {

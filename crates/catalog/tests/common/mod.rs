@@ -73,7 +73,7 @@ pub fn request(text: &str) -> Request<'_> {
 
 /// What applies to a request, as `id=limit` from broad to narrow.
 pub fn applied_at(snapshot: &Snapshot, text: &str, now: Timestamp) -> String {
-    let stack = snapshot.resolve(&request(text), now);
+    let stack = resolved(snapshot, &request(text), now);
     shown(&stack)
 }
 
@@ -85,4 +85,11 @@ fn shown(stack: &Stack<'_>) -> String {
     assert_eq!(stack.levels.len(), stack.limits.len());
     let one = |limit: &&tollgate_catalog::snapshot::Limit| format!("{}={}", limit.id, limit.rule.limit);
     stack.limits.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// The stack of a request.
+pub fn resolved<'s>(snapshot: &'s Snapshot, request: &Request<'_>, now: Timestamp) -> Stack<'s> {
+    let mut stack = snapshot.blank();
+    snapshot.resolve(request, now, &mut stack);
+    stack
 }

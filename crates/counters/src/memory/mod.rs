@@ -109,7 +109,7 @@ impl MemoryStore {
         }
     }
 
-    /// Decides a stack, all or none.
+    /// Decides a stack, all or none, and fills in a pending decision.
     #[inline]
     pub fn decide(
         &self,
@@ -117,19 +117,19 @@ impl MemoryStore {
         formers: &[Former<'_>],
         now: Timestamp,
         commit: Commit,
-    ) -> Result<Decision, StoreFull> {
+        decision: &mut Decision,
+    ) -> Result<(), StoreFull> {
         let first = levels.first().map_or(0, |level| shard_index(level.home));
         let alone = formers.is_empty() && levels.iter().all(|level| shard_index(level.home) == first);
-        let mut decision = Decision::pending();
         if alone {
             let shard = One(self.shards[first].0.lock());
-            self.decide_locked(shard, levels, formers, now, commit, &mut decision)?;
+            self.decide_locked(shard, levels, formers, now, commit, decision)?;
         } else {
             let shards = self.lock_many(levels, formers);
-            self.decide_locked(shards, levels, formers, now, commit, &mut decision)?;
+            self.decide_locked(shards, levels, formers, now, commit, decision)?;
         }
         decision.sum_up(levels, now);
-        Ok(decision)
+        Ok(())
     }
 
     /// The critical section. What it is given to hold is let go on return.

@@ -1,7 +1,8 @@
 //! Short ways to say what the tests of this crate count.
 #![allow(dead_code, missing_docs)]
 
-use tollgate_core::{Algorithm, Calendar, CounterKey, KeySeed, Level, Mode, Rule, Timestamp};
+use tollgate_core::{Algorithm, Calendar, CounterKey, Decision, KeySeed, Level, Mode, Rule, Timestamp};
+use tollgate_counters::{Commit, MemoryStore, StoreFull};
 
 pub const SECOND: u64 = 1_000_000_000;
 pub const SEED: KeySeed = KeySeed(1, 2);
@@ -27,4 +28,11 @@ pub fn level<'a>(rule: &'a Rule, counter: &str, org: &str, who: &str) -> Level<'
 
 pub fn at(seconds: u64) -> Timestamp {
     Timestamp::from_nanos(1_700_000_000 * SECOND + seconds * SECOND)
+}
+
+/// Decides and charges a stack.
+pub fn decide(store: &MemoryStore, levels: &[Level<'_>], now: Timestamp) -> Result<Decision, StoreFull> {
+    let mut decision = Decision::pending();
+    store.decide(levels, &[], now, Commit::Charge, &mut decision)?;
+    Ok(decision)
 }
