@@ -19,11 +19,11 @@ mod patience {
     use std::cell::Cell;
     use std::time::{Duration, Instant};
 
-    /// Pauses of a processor between two tries, at first and at most: about 0.4 and 100 microseconds.
+    /// Pauses of a processor between two tries, at first and at most: about 0.4 and 400 microseconds.
     pub(super) const LEAST: u32 = 8;
-    const MOST: u32 = 2048;
+    const MOST: u32 = 8192;
     /// Waits closer together than this are one spell of contention.
-    const SPELL: Duration = Duration::from_micros(500);
+    const SPELL: Duration = Duration::from_millis(2);
 
     thread_local! {
         static LAST: Cell<Option<(Instant, u32)>> = const { Cell::new(None) };

@@ -62,7 +62,7 @@ pub struct MemoryStore {
 }
 
 const SHARD_BITS: u32 = 8;
-/// Groups of eight cells looked at for each insertion: more than insertions can fill, so that a store
+/// Groups of cells looked at for each insertion: more than insertions can fill, so that a store
 /// under churn cleans up after itself even if nobody calls [`MemoryStore::sweep`].
 const SWEEP_AT_INSERT: usize = 1;
 /// Groups looked at before a decision is refused for want of room.
@@ -180,7 +180,7 @@ impl MemoryStore {
     }
 
     /// Forgets counters that are as good as untouched in the next shard, looking at no more than `groups`
-    /// groups of eight. Called in the background, again and again.
+    /// groups. Called in the background, again and again.
     pub fn sweep(&self, groups: usize, now: Timestamp) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         let mut shard = self.shards[next].0.lock();
