@@ -88,13 +88,18 @@ pub async fn watch(
     mut stop: watch::Receiver<bool>,
 ) {
     let mut ticks = tokio::time::interval(POLL);
+    let mut last = seen;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             () = stopped(&mut stop) => return,
         }
         let now = stamp(&path);
-        if now == seen {
+        // Only what has stayed the same for a while is read: the first half of a file that is being written
+        // may well be a valid one.
+        let settled = now == last;
+        last = now;
+        if now == seen || !settled {
             continue;
         }
         seen = now;

@@ -1,7 +1,5 @@
 //! Lengths and points of time as they are told.
 
-use std::io::Write;
-
 use tollgate_core::{Nanos, Timestamp};
 
 use crate::engine::Checked;
@@ -67,28 +65,41 @@ pub fn rfc3339(at: Timestamp, extra: Nanos, out: &mut Vec<u8>) {
     };
     let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
     let second = seconds.rem_euclid(86_400);
-    for (value, width, after) in [
-        (year, 4, b'-'),
-        (month, 2, b'-'),
-        (day, 2, b'T'),
-        (second / 3600, 2, b':'),
-        (second / 60 % 60, 2, b':'),
-        (second % 60, 2, b'Z'),
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    for (at, value) in [
+        (0, year / 100),
+        (2, year % 100),
+        (5, month),
+        (8, day),
+        (11, second / 3600),
+        (14, second / 60 % 60),
+        (17, second % 60),
     ] {
-        digits(value, width, out);
-        out.push(after);
+        two_digits(&mut text[at..at + 2], value);
     }
-    if millis > 0 {
-        out.pop();
-        let _ = write!(out, ".{millis:03}Z");
+    if millis == 0 {
+        text[19] = b'Z';
+        out.extend_from_slice(&text[..20]);
+    } else {
+        let millis = i64::try_from(millis).unwrap_or(0);
+        two_digits(&mut text[20..22], millis / 10);
+        text[22] = digit(millis % 10);
+        out.extend_from_slice(&text);
     }
 }
 
-fn digits(value: i64, width: u32, out: &mut Vec<u8>) {
-    for place in (0..width).rev() {
-        #[expect(clippy::cast_sign_loss, reason = "a single digit")]
-        out.push(b'0' + (value / 10_i64.pow(place) % 10) as u8);
-    }
+fn two_digits(text: &mut [u8], value: i64) {
+    text[0] = digit(value / 10);
+    text[1] = digit(value % 10);
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a single digit"
+)]
+fn digit(value: i64) -> u8 {
+    b'0' + value as u8
 }
 
 /// The date of a day since the epoch, by arithmetic on 400-year eras: cheaper than a calendar for every answer.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use axum::http::HeaderMap;
@@ -63,8 +63,12 @@ impl AdminToken {
             .truncate(true)
             .mode(0o600)
             .open(&path);
-        file.and_then(|mut file| writeln!(file, "{token}"))
-            .map_err(fail)?;
+        file.and_then(|mut file| {
+            // A file that was there before, empty, keeps the mode it had until it is told otherwise.
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+            writeln!(file, "{token}")
+        })
+        .map_err(fail)?;
         Ok((Self(token.clone()), Some(token)))
     }
 
