@@ -13,7 +13,7 @@ use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{Decision, KeySeed, Mode, Timestamp};
 use tollgate_counters::{Commit, MemoryStore, StoreFull};
 
-/// Counters held at most unless configured: about half a gigabyte.
+/// Counters held at most unless configured: about 650 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
 
 /// The snapshot in force and the counters.
