@@ -6,6 +6,7 @@
 //! add others. The locks are let go before anything is divided or shown.
 
 mod directory;
+mod front;
 mod segment;
 mod shard;
 
@@ -13,7 +14,8 @@ use smallvec::SmallVec;
 use tollgate_core::{Cell, Decision, Former, Level, Outcomes, Timestamp};
 
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
-use shard::{Found, Shard};
+use front::Front;
+use shard::Found;
 
 /// Whether a decision is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,9 +49,9 @@ pub struct Usage {
     pub refused: u64,
 }
 
-/// A shard on cache lines of its own, so that neighbours' locks don't slow each other down.
+/// A shard's lock and its hottest cells on a pair of cache lines of their own.
 #[repr(align(128))]
-struct Padded(Mutex<Shard>);
+struct Padded(Mutex<Front>);
 
 /// Counters in memory, sharded by their home.
 pub struct MemoryStore {
@@ -71,23 +73,23 @@ const SWEEP_WHEN_FULL: usize = 64;
 /// The locked shards of a stack.
 trait Locked {
     /// The shard of a home, which is among the locked ones.
-    fn shard(&mut self, home: u64) -> &mut Shard;
+    fn shard(&mut self, home: u64) -> &mut Front;
 }
 
 /// The usual case: the whole stack lives in one shard.
-struct One<'a>(MutexGuard<'a, Shard>);
+struct One<'a>(MutexGuard<'a, Front>);
 
 impl Locked for One<'_> {
-    fn shard(&mut self, _: u64) -> &mut Shard {
+    fn shard(&mut self, _: u64) -> &mut Front {
         &mut self.0
     }
 }
 
 /// Limits that span orgs live in shards of their own.
-struct Many<'a>(SmallVec<[(usize, MutexGuard<'a, Shard>); 4]>);
+struct Many<'a>(SmallVec<[(usize, MutexGuard<'a, Front>); 4]>);
 
 impl Locked for Many<'_> {
-    fn shard(&mut self, home: u64) -> &mut Shard {
+    fn shard(&mut self, home: u64) -> &mut Front {
         let index = shard_index(home);
         let position = self.0.iter().position(|(at, _)| *at == index).unwrap_or(0);
         &mut self.0[position].1
@@ -98,7 +100,7 @@ impl MemoryStore {
     /// A store that holds at most `capacity` counters, and at most half of that in any one shard, so that
     /// one org can't use up the memory of all.
     pub fn new(capacity: usize) -> Self {
-        let shards = (0..1 << SHARD_BITS).map(|_| Padded(Mutex::new(Shard::default())));
+        let shards = (0..1 << SHARD_BITS).map(|_| Padded(Mutex::new(Front::default())));
         Self {
             shards: shards.collect(),
             capacity,
@@ -149,7 +151,7 @@ impl MemoryStore {
             let (at, mut cell) = shards
                 .shard(level.home)
                 .load(level.rule, level.key, level.cost, now);
-            grows |= !matches!(at, Found::Cell(_));
+            grows |= matches!(at, Found::Absent | Found::Log(..));
             if matches!(at, Found::Absent) {
                 absent = true;
                 if !formers.is_empty() {
@@ -235,7 +237,7 @@ impl MemoryStore {
             let expires = tick_after(level.rule.forgettable_at(after, now).nanos());
             let shard = shards.shard(level.home);
             let before = shard.weight();
-            shard.store(found[place], after, expires, level.cost, now);
+            shard.store(found[place], level.key, after, expires, level.cost, now);
             if shard.weight() != before {
                 self.account(before, shard.weight(), 0);
             }
@@ -276,7 +278,7 @@ impl MemoryStore {
     ) -> Result<(), StoreFull> {
         for (place, level) in levels.iter().enumerate() {
             // A log grows with each charge, a cell only when it is new.
-            if matches!(found[place], Found::Cell(_)) || !counts(levels, outcomes, place) {
+            if matches!(found[place], Found::Cell(_) | Found::Hot(_)) || !counts(levels, outcomes, place) {
                 continue;
             }
             if self.has_room(shards.shard(level.home)) {
@@ -301,7 +303,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    fn has_room(&self, shard: &Shard) -> bool {
+    fn has_room(&self, shard: &Front) -> bool {
         self.held.load(Ordering::Relaxed) < self.capacity && shard.weight() < self.capacity.div_ceil(2)
     }
 

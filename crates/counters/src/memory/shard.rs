@@ -3,6 +3,7 @@
 use tollgate_core::{Algorithm, Cell, CounterKey, Log, Rule, Timestamp};
 
 use super::directory::{Directory, Place};
+use super::segment::Identity;
 
 /// Where a level's count is kept, if it is.
 #[derive(Debug, Clone, Copy)]
@@ -11,6 +12,8 @@ pub(super) enum Found {
     Absent,
     /// A cell.
     Cell(Place),
+    /// A cell beside the lock, by its number.
+    Hot(usize),
     /// A log, by its entry and its place in the slab.
     Log(Place, usize),
 }
@@ -56,7 +59,7 @@ impl Shard {
     /// Overwrites a counter that was found.
     pub(super) fn store(&mut self, found: Found, after: Cell, expires: u32, cost: u64, now: Timestamp) {
         match found {
-            Found::Absent => {}
+            Found::Absent | Found::Hot(_) => {}
             Found::Cell(place) => self.cells.set(place, after, expires),
             Found::Log(place, index) => {
                 self.log_entries.set(place, Cell([index as u64, 0, 0]), expires);
@@ -66,6 +69,13 @@ impl Shard {
                 log.trim();
                 self.weight += log_weight(log) - before;
             }
+        }
+    }
+
+    /// Overwrites a cell that is there, wherever it is by now.
+    pub(super) fn keep(&mut self, identity: Identity, cell: Cell, expires: u32) {
+        if let Some(place) = self.cells.find(identity) {
+            self.cells.set(place, cell, expires);
         }
     }
 
