@@ -9,8 +9,8 @@ pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 ///
 /// A waiter that has to wait again and again stays away longer each time. Handing the lock over moves every
 /// cell of the stack from one core's cache to the other's, which takes longer than the decision; while the
-/// waiter stays away, the holder decides many stacks with warm caches, and two threads on one org get as much
-/// done as one alone or more. A waiter that is rarely held up tries again within half a microsecond.
+/// waiter stays away, the holder decides many stacks with warm caches, and two threads on one org get nearly
+/// as much done as one alone. A waiter that is rarely held up tries again within half a microsecond.
 #[cfg(not(feature = "shuttle"))]
 pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
 
@@ -19,9 +19,9 @@ mod patience {
     use std::cell::Cell;
     use std::time::{Duration, Instant};
 
-    /// Pauses of a processor between two tries, at first and at most: about 0.4 and 400 microseconds.
+    /// Pauses of a processor between two tries, at first and at most: about 0.4 and 100 microseconds.
     pub(super) const LEAST: u32 = 8;
-    const MOST: u32 = 8192;
+    const MOST: u32 = 2048;
     /// Waits closer together than this are one spell of contention.
     const SPELL: Duration = Duration::from_millis(2);
 

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use tollgate_core::{Algorithm, BillingAnchor, IdHash, KeySeed, Timestamp};
 
-use super::limit::{Limit, OverrideNote, Routes};
-use super::org::{Condition, Extra, OrgEntry, OrgTable, Replacement};
+use super::limit::{Limit, Routes};
+use super::org::{OrgEntry, OrgTable};
 use super::resolve::sort_key;
 use super::{Catalogue, Past, Snapshot, Tier};
-use crate::document::{Problems, suggestion};
-use crate::model::{DEFAULT_TIER, Dimension, Override, Policy, PolicySet, Scope, Who};
+use crate::document::Problems;
+use crate::model::{DEFAULT_TIER, PolicySet};
 use crate::route::{Pattern, Router};
 
 /// How many past snapshots are remembered for the limits that count anew since.
@@ -89,11 +89,11 @@ impl Catalogue {
     }
 }
 
-struct Compiler<'p> {
-    set: &'p PolicySet,
-    catalogue: Catalogue,
+pub(super) struct Compiler<'p> {
+    pub(super) set: &'p PolicySet,
+    pub(super) catalogue: Catalogue,
     route_numbers: HashMap<&'p Pattern, u32>,
-    problems: Problems,
+    pub(super) problems: Problems,
 }
 
 impl<'p> Compiler<'p> {
@@ -148,7 +148,7 @@ impl<'p> Compiler<'p> {
     }
 
     /// The number of a pattern's routes, in the snapshot's routers.
-    fn routes(&mut self, pattern: &'p Pattern, line: usize) -> Routes {
+    pub(super) fn routes(&mut self, pattern: &'p Pattern, line: usize) -> Routes {
         match pattern {
             Pattern::Any => Routes::Any,
             Pattern::Class(class) => {
@@ -240,206 +240,6 @@ impl<'p> Compiler<'p> {
         }
     }
 
-    fn add_overrides(&mut self) {
-        for change in &self.set.overrides {
-            let hash = self.catalogue.seed.id(change.org.as_bytes());
-            if self.catalogue.orgs.get(hash, &change.org).is_none() {
-                // An org that is only named by an override is one of the default tier.
-                let entry = OrgEntry {
-                    id: change.org.as_str().into(),
-                    tier: 0,
-                    zone: TimeZone::UTC,
-                    anchor: BillingAnchor::First,
-                    replacements: Vec::new(),
-                    extras: Vec::new(),
-                };
-                self.catalogue.orgs.insert(hash, entry);
-            }
-            self.add_override(change, hash);
-        }
-    }
-
-    fn add_override(&mut self, change: &'p Override, org: IdHash) {
-        let tier = self
-            .catalogue
-            .orgs
-            .get(org, &change.org)
-            .map_or(0, |entry| entry.tier);
-        match self.pick(change, tier) {
-            Err(message) => self.problems.add(change.line, &change.path, message),
-            Ok(Pick::Inert) => {}
-            Ok(Pick::Policy(index)) => self.change_policy(change, org, index),
-            Ok(Pick::New) => self.add_limit(change, org),
-        }
-    }
-
-    /// The policy that an override is for.
-    fn pick(&self, change: &Override, tier: u32) -> Result<Pick, String> {
-        let policies = &self.set.policies;
-        let of_tier = &self.catalogue.tiers[tier as usize].limits;
-        if let Some(id) = &change.policy {
-            let Some(index) = policies.iter().position(|policy| policy.id == *id) else {
-                let near = suggestion(id, policies.iter().map(|policy| policy.id.as_str()));
-                return Err(format!("there is no policy `{id}`{near}"));
-            };
-            let policy = &policies[index];
-            if change.scope.as_ref().is_some_and(|scope| *scope != policy.scope) {
-                return Err(format!("the policy `{id}` has the scope {}", policy.scope));
-            }
-            // Other values for some requests only would leave the rest without the limit.
-            if change.required_scope.is_some() && change.required_scope != policy.required_scope {
-                let own = policy.required_scope.as_deref().unwrap_or("none");
-                return Err(format!(
-                    "the policy `{id}` has the requiredScope {own}; leave the override's out"
-                ));
-            }
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
-            return Ok(if of_tier.contains(&index) {
-                Pick::Policy(index)
-            } else {
-                Pick::Inert
-            });
-        }
-        let fits = |policy: &Policy| {
-            change.scope.as_ref().is_none_or(|scope| *scope == policy.scope)
-                && change
-                    .pattern
-                    .as_ref()
-                    .is_none_or(|pattern| *pattern == policy.pattern)
-                && change
-                    .values
-                    .window
-                    .is_none_or(|window| Some(window) == policy.values.window)
-                && (change.required_scope.is_none() || change.required_scope == policy.required_scope)
-        };
-        let fitting: Vec<u32> = of_tier
-            .iter()
-            .copied()
-            .filter(|index| fits(&policies[*index as usize]))
-            .collect();
-        match fitting.as_slice() {
-            [index] => Ok(Pick::Policy(*index)),
-            [] if change.values.limit.is_some() && change.values.window.is_some() => Ok(Pick::New),
-            [] => Err(format!(
-                "fits none of the policies of {}; name one by policyId, or give limit and window for a new limit",
-                change.org
-            )),
-            several => {
-                let ids: Vec<&str> = several
-                    .iter()
-                    .map(|index| policies[*index as usize].id.as_str())
-                    .collect();
-                Err(format!(
-                    "fits several policies: {}; name one by policyId",
-                    ids.join(", ")
-                ))
-            }
-        }
-    }
-
-    fn change_policy(&mut self, change: &'p Override, org: IdHash, index: u32) {
-        let base = &self.set.policies[index as usize];
-        let narrower_route = change
-            .pattern
-            .as_ref()
-            .filter(|pattern| **pattern != base.pattern);
-        let mut policy = base.clone();
-        policy.values = change.values.over(&base.values);
-        if base.values.burst.is_some() && change.values.burst.is_none() && change.values.algorithm.is_some() {
-            policy.values.burst = None;
-        }
-        let replaces = narrower_route.is_none() && replaces(&base.scope, &change.who);
-        if !replaces || !base.scope.within_org() {
-            // Counted apart: by whom it is for, under an id that tells it from the policy's own.
-            policy.scope = base.scope.with(change.who.dimension());
-        }
-        if !replaces {
-            policy.id = beside_id(&base.id, change);
-        }
-        let line = change.line;
-        policy.values.check(line, &change.path, &mut self.problems);
-        let routes = self.routes(narrower_route.unwrap_or(&base.pattern), line);
-        if let Some(pattern) = narrower_route {
-            policy.pattern = pattern.clone();
-        }
-        let hides = replaces.then(|| base.values.limit.unwrap_or(0));
-        let limit = self.overridden(&policy, routes, change, hides);
-        let when = condition(change);
-        let Some(entry) = self.catalogue.orgs.get_mut(org) else {
-            return;
-        };
-        if replaces {
-            // Narrower beats wider, then newer beats older: the first that fits is taken.
-            let rank = rank(&change.who);
-            let place = entry
-                .replacements
-                .iter()
-                .position(|other| rank >= self::rank(&other.when.who));
-            let place = place.unwrap_or(entry.replacements.len());
-            entry.replacements.insert(
-                place,
-                Replacement {
-                    of: index,
-                    when,
-                    limit,
-                },
-            );
-        } else {
-            entry.extras.push(Extra { when, limit });
-        }
-    }
-
-    /// A limit that only this org has.
-    fn add_limit(&mut self, change: &'p Override, org: IdHash) {
-        let scope = change.scope.clone().unwrap_or_default();
-        let scope = match change.who {
-            Who::Org => scope,
-            _ if change.scope.is_none() => Scope::of(change.who.dimension()),
-            _ => scope.with(change.who.dimension()),
-        };
-        let pattern = change.pattern.as_ref().unwrap_or(&ANY_ROUTE);
-        let window = change
-            .values
-            .window
-            .map_or_else(String::new, |window| format!("-{window}"));
-        let policy = Policy {
-            id: beside_id(
-                &format!("{}{window}", scope.to_string().replace('+', ".")),
-                change,
-            ),
-            tier: None,
-            scope: if scope.within_org() {
-                scope
-            } else {
-                scope.with(Dimension::Org)
-            },
-            pattern: pattern.clone(),
-            required_scope: change.required_scope.clone(),
-            descriptors: Vec::new(),
-            values: change.values.clone(),
-            line: change.line,
-        };
-        policy.values.check(change.line, &change.path, &mut self.problems);
-        let routes = self.routes(pattern, change.line);
-        let limit = self.overridden(&policy, routes, change, None);
-        let when = condition(change);
-        if let Some(entry) = self.catalogue.orgs.get_mut(org) {
-            entry.extras.push(Extra { when, limit });
-        }
-    }
-
-    fn overridden(&self, policy: &Policy, routes: Routes, change: &Override, hides: Option<u64>) -> Limit {
-        let mut limit = Limit::new(policy, routes, self.catalogue.seed);
-        limit.origin.overridden = Some(Box::new(OverrideNote {
-            line: change.line,
-            who: change.who.to_string().into(),
-            reason: change.reason.as_deref().map(Into::into),
-            expires: change.expires,
-            hides,
-        }));
-        limit
-    }
-
     /// A bucket can't refill at two rates: limits of one tier that share a bucket must agree on theirs.
     fn check_shared_buckets(&mut self) {
         for tier in &self.catalogue.tiers {
@@ -469,77 +269,6 @@ impl<'p> Compiler<'p> {
         }
         self.problems.0.dedup();
     }
-}
-
-static ANY_ROUTE: Pattern = Pattern::Any;
-
-enum Pick {
-    /// This policy.
-    Policy(u32),
-    /// A policy that is not for the org's tier.
-    Inert,
-    /// None: it makes a limit of its own.
-    New,
-}
-
-/// Whether values for `who` stand in for those of a limit of this scope. Where `who` is narrower than what
-/// is counted together, they are a cap of its own beside the limit instead, since a narrower limit only
-/// tightens; so it is with an org against limits that protect the service from all orgs.
-fn replaces(scope: &Scope, who: &Who) -> bool {
-    let has = |dimension: &Dimension| scope.dimensions().contains(dimension);
-    match who {
-        Who::Org => !has(&Dimension::Global) && (scope.within_org() || !has(&Dimension::Endpoint)),
-        Who::App(_) => has(&Dimension::App) || has(&Dimension::Key),
-        Who::User(_) => has(&Dimension::User),
-        Who::Key(_) => has(&Dimension::Key),
-    }
-}
-
-fn rank(who: &Who) -> u8 {
-    match who {
-        Who::Org => 0,
-        Who::App(_) => 1,
-        Who::User(_) => 2,
-        Who::Key(_) => 3,
-    }
-}
-
-fn condition(change: &Override) -> Condition {
-    Condition {
-        who: change.who.clone(),
-        expires: change.expires,
-    }
-}
-
-/// The id of a limit that an override made: the base's, and whom and what it is for.
-fn beside_id(base: &str, change: &Override) -> String {
-    let who = match &change.who {
-        Who::Org => format!("org:{}", change.org),
-        Who::App(id) => format!("app:{id}"),
-        Who::User(id) => format!("user:{id}"),
-        Who::Key(id) => format!("key:{id}"),
-    };
-    let route = change
-        .pattern
-        .as_ref()
-        .map_or_else(String::new, |pattern| format!(":{pattern}"));
-    let permission = change
-        .required_scope
-        .as_ref()
-        .map_or_else(String::new, |scope| format!(":{scope}"));
-    let plain = |character: char| {
-        if character.is_ascii_alphanumeric() || "._:-".contains(character) {
-            character
-        } else {
-            '.'
-        }
-    };
-    let mut id: String = format!("{base}:{who}{route}{permission}")
-        .chars()
-        .map(plain)
-        .collect();
-    id.truncate(128);
-    id
 }
 
 fn everything() -> crate::route::Route {

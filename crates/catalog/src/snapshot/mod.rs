@@ -5,6 +5,7 @@ mod explain;
 mod ids;
 mod limit;
 mod org;
+mod overriding;
 mod resolve;
 
 use std::collections::HashMap;

@@ -33,7 +33,7 @@ const HIT: u8 = 2;
 const MOST_HEAT: u8 = 64;
 const FIRST_HEAT: u8 = 8;
 /// One of so many cells that are not hot is looked at for becoming it.
-const SAMPLE: u8 = 16;
+const SAMPLE: u8 = 64;
 /// The expiry of a place that is kept for a hot cell.
 const NEVER: u32 = u32::MAX;
 
