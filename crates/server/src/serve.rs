@@ -180,7 +180,7 @@ async fn serve_admin(
     }
 }
 
-/// The gRPC address: health for now, the services of the data plane beside it later.
+/// The gRPC address: health, and beside it the place of the data plane's services.
 async fn serve_grpc(listener: tokio::net::TcpListener, mut stop: watch::Receiver<bool>) {
     let (_, health) = tonic_health::server::health_reporter();
     let served = tonic::transport::Server::builder()
