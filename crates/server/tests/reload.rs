@@ -33,7 +33,7 @@ fn a_changed_file_comes_into_force() {
     let decision = server.allowed(&body());
     assert_eq!(applied(&decision), ["second", "third"]);
     assert_eq!(remaining(&decision, "second"), 6);
-    assert!(server.stderr().contains("policies reloaded"));
+    server.logs("policies reloaded");
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn a_file_that_is_only_half_right_changes_nothing() {
         assert_eq!(remaining(&decision, "kept"), 4, "the count stays, too");
     }
     assert_eq!(server.counted("tollgate_policy_revision"), 1);
-    let log = server.stderr();
-    assert!(log.contains("policies.yaml:3"), "the line is named: {log}");
+    // The line is named.
+    server.logs("policies.yaml:3");
     server.reload(&file_of(&[hourly("kept", "org", 8, "")]));
     assert_eq!(server.left("kept", &body()), 7);
 }

@@ -118,6 +118,11 @@ impl Server {
         server
     }
 
+    /// Waits until it has written something to standard error; its log comes a little after what it does.
+    pub fn logs(&self, wanted: &str) -> String {
+        super::wait_for(wanted, || Some(self.stderr()).filter(|log| log.contains(wanted)))
+    }
+
     /// What it has written to standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.lock().unwrap().clone()

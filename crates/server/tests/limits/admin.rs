@@ -38,7 +38,7 @@ fn the_token_is_made_at_the_first_start_kept_for_its_owner_only_and_shown_once()
     assert_eq!(mode & 0o777, 0o600);
     let token = std::fs::read_to_string(&path).unwrap().trim().to_owned();
     assert!(token.len() >= 32, "{token}");
-    assert_eq!(server.stderr().matches(&token).count(), 1);
+    assert_eq!(server.logs(&token).matches(&token).count(), 1);
     let explain = |token: &str| {
         server
             .ask_admin("POST", "/v1/ratelimit/explain")

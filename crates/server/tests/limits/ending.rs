@@ -33,9 +33,7 @@ fn a_request_in_flight_is_answered_before_the_end() {
     // The server says this when it has begun to read the body: from here on the request is in its hands.
     assert_eq!(Answer::read(&mut reader, "POST").status, 100);
     server.terminate();
-    crate::common::wait_for("the draining", || {
-        server.stderr().contains("draining").then_some(())
-    });
+    server.logs("draining");
     stream.write_all(body.as_bytes()).unwrap();
     assert_eq!(Answer::read(&mut reader, "POST").expect(200)["remaining"], 99);
     assert_eq!(reader.read(&mut [0]).unwrap(), 0, "and the connection is closed");

@@ -70,7 +70,7 @@ shadow-all: true
         server.allowed(&json!({"orgId": "acme"}));
     }
     assert!(server.dir.path().join("elsewhere").is_dir());
-    assert!(server.stderr().contains("eu-west"), "{}", server.stderr());
+    server.logs("eu-west");
     let explain = server
         .ask_admin("POST", "/v1/ratelimit/explain")
         .header("Authorization", "Bearer a-token-from-the-file")
@@ -102,7 +102,7 @@ fn every_setting_can_come_from_the_environment() {
         server.allowed(&json!({"orgId": "acme"}));
     }
     assert!(server.dir.path().join("elsewhere").is_dir());
-    assert!(server.stderr().contains("eu-west"), "{}", server.stderr());
+    server.logs("eu-west");
 }
 
 #[test]
