@@ -20,7 +20,7 @@ use crate::settings::Settings;
 
 /// Connections to the admin address open at once.
 const MAX_ADMIN_CONNECTIONS: usize = 256;
-/// How often a slice of the counters is swept, and how many groups of eight it looks at.
+/// How often a slice of the counters is swept, and how many groups of cells it looks at.
 const SWEEP_EVERY: Duration = Duration::from_millis(20);
 const SWEEP_GROUPS: usize = 512;
 
