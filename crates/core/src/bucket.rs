@@ -12,14 +12,17 @@ use crate::time::{Nanos, Timestamp};
 const MAX_DEBT: u128 = 1 << 120;
 
 #[expect(clippy::cast_possible_truncation, reason = "a u128 is split into its halves")]
+#[inline]
 fn pack(debt: u128, at: u64) -> Cell {
     Cell([debt as u64, (debt >> 64) as u64, at])
 }
 
+#[inline]
 fn debt(cell: Cell) -> u128 {
     u128::from(cell.0[0]) | u128::from(cell.0[1]) << 64
 }
 
+#[inline]
 fn capacity(rule: &Rule) -> u128 {
     u128::from(rule.capacity) * u128::from(rule.window_ns)
 }
@@ -27,6 +30,7 @@ fn capacity(rule: &Rule) -> u128 {
 /// Drains the debt up to `now`. A clock that went back drains nothing. An enforced bucket never owes more
 /// than it holds: after its burst was lowered it is as if the last charge had just emptied it. That comes
 /// before the draining, since a denial is not written back and must not hold up the refill that it promised.
+#[inline]
 pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp, overdraw: bool) -> Cell {
     let at = cell.0[2];
     let then = now.nanos().max(at);
@@ -38,15 +42,18 @@ pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp, overdraw: bool) -
     pack(owed.saturating_sub(drained), then)
 }
 
+#[inline]
 pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {
     debt(cell) + u128::from(cost) * u128::from(rule.window_ns) <= capacity(rule)
 }
 
+#[inline]
 pub(crate) fn charge(rule: &Rule, cell: Cell, cost: u64) -> Cell {
     let owed = debt(cell) + u128::from(cost) * u128::from(rule.window_ns);
     pack(owed.min(MAX_DEBT), cell.0[2])
 }
 
+#[inline]
 pub(crate) fn remaining(rule: &Rule, cell: Cell) -> u64 {
     let room = capacity(rule).saturating_sub(debt(cell));
     // The quotient is at most the capacity; the narrow division is several times faster.
@@ -72,6 +79,11 @@ pub(crate) fn wait(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> Nanos 
 pub(crate) fn turn(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> Nanos {
     let own = u128::from(cost) * u128::from(rule.window_ns);
     lag(cell, now) + drain_time(rule, debt(cell).saturating_sub(own))
+}
+
+/// Whether it owes no more than it holds, and its own time is not ahead of the clock.
+pub(crate) fn is_within(rule: &Rule, cell: Cell, now: Timestamp) -> bool {
+    cell.0[2] <= now.nanos() && debt(cell) <= capacity(rule)
 }
 
 /// How far the cell's own time is ahead of a clock that stepped back.

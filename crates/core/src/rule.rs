@@ -52,27 +52,35 @@ pub struct Rule {
     pub capacity: u64,
     /// The window; for a quota its nominal length.
     pub window_ns: u64,
+    /// The time in which an empty bucket fills up.
+    refill_ns: u64,
 }
 
 impl Rule {
     /// A rule for which `capacity` follows from the algorithm. `burst` only means something to buckets.
     pub fn new(algorithm: Algorithm, limit: u64, burst: Option<u64>, window_ns: u64) -> Self {
         let bucket = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+        let capacity = burst.filter(|_| bucket).unwrap_or(limit);
+        let window_ns = window_ns.max(1);
+        let refill = (Nanos::from(window_ns) * Nanos::from(capacity)).div_ceil(Nanos::from(limit.max(1)));
         Self {
             algorithm,
             limit,
-            capacity: burst.filter(|_| bucket).unwrap_or(limit),
-            window_ns: window_ns.max(1),
+            capacity,
+            window_ns,
+            refill_ns: u64::try_from(refill).unwrap_or(u64::MAX),
         }
     }
 
     /// Whether `cost` can ever be admitted. What a limit of 0 counts never is, whatever its burst.
+    #[inline]
     pub fn admits(&self, cost: u64) -> bool {
         cost == 0 || (self.limit > 0 && cost <= self.capacity)
     }
 
     /// Brings a cell to `now`: drained, or rolled into the present window. `overdraw` keeps a soft
     /// bucket's debt beyond its burst.
+    #[inline]
     pub fn advance(&self, cell: Cell, calendar: Calendar<'_>, now: Timestamp, overdraw: bool) -> Cell {
         match self.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => bucket::advance(self, cell, now, overdraw),
@@ -85,6 +93,7 @@ impl Rule {
     }
 
     /// Whether an advanced cell has room for `cost`.
+    #[inline]
     pub fn fits(&self, cell: Cell, cost: u64, now: Timestamp) -> bool {
         if cost == 0 {
             return true;
@@ -99,6 +108,7 @@ impl Rule {
     }
 
     /// An advanced cell with `cost` added, whether it fits or not.
+    #[inline]
     pub fn charge(&self, cell: Cell, cost: u64, now: Timestamp) -> Cell {
         match self.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => bucket::charge(self, cell, cost),
@@ -109,6 +119,7 @@ impl Rule {
     }
 
     /// What is left of an advanced cell, rounded down.
+    #[inline]
     pub fn remaining(&self, cell: Cell, now: Timestamp) -> u64 {
         if self.limit == 0 {
             return 0;
@@ -179,11 +190,20 @@ impl Rule {
     pub fn horizon_ns(&self) -> Nanos {
         let window = Nanos::from(self.window_ns);
         match self.algorithm {
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-                (window * Nanos::from(self.capacity)).div_ceil(Nanos::from(self.limit.max(1)))
-            }
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Nanos::from(self.refill_ns),
             Algorithm::SlidingCounter => 2 * window,
             _ => window,
+        }
+    }
+
+    /// No earlier than [`Self::forgettable_at`], and found without a division for a bucket in good standing.
+    #[inline]
+    pub fn outlived_at(&self, cell: Cell, now: Timestamp) -> Timestamp {
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket if bucket::is_within(self, cell, now) => {
+                now.saturating_add(Nanos::from(self.refill_ns))
+            }
+            _ => self.forgettable_at(cell, now),
         }
     }
 

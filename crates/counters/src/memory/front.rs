@@ -1,32 +1,34 @@
-//! A shard behind its two hottest cells.
+//! A shard behind its hottest cells.
 //!
 //! When two threads work for one org, whatever a decision writes has to travel from one core to the other with
-//! each hand-over of the lock. The cells that every request of a busy org touches therefore stand beside the
-//! lock itself, in the 128 bytes that travel at once. A hot cell's place in the table is kept for it, out of
+//! each hand-over of the lock, and that takes as long as the decision itself. The cells that every request of a
+//! busy org touches therefore stand beside the lock. A hot cell's place in the table is kept for it, out of
 //! date and marked as never expiring, until it cools down and is written back.
 
-use tollgate_core::{Algorithm, Cell, CounterKey, Rule, Timestamp};
+use tollgate_core::{Algorithm, Cell, CounterKey, Level, Rule, Timestamp};
 
 use super::segment::Identity;
 use super::shard::{Found, Shard};
+use super::tick::{tick, tick_after};
 
-#[derive(Clone, Copy, Default)]
-struct Hot {
-    identity: Identity,
-    expires: u32,
-    cell: Cell,
-}
-
+/// Four cache lines. Two are only read for as long as the same cells are hot, two are written with each
+/// decision; the lock follows as the very last byte, on the line of the last pair of cells.
 #[derive(Default)]
+#[repr(C)]
 pub(super) struct Front {
-    hot: [Hot; 2],
+    identities: [Identity; HOT],
+    expires: [u32; HOT],
+    shard: Box<Shard>,
+    _line: [u64; 7],
+    cells: [Cell; HOT],
+    _aside: [u64; 2],
     /// How hot each is; 0 for one that may make way.
-    heat: [u8; 2],
+    heat: [u8; HOT],
     /// Counts cells that were not hot, so that only now and then one becomes it.
     others: u8,
-    shard: Box<Shard>,
 }
 
+const HOT: usize = 4;
 /// What a hit adds, against one that is taken away for each cell that is not hot: a cell stays that more than a
 /// third of all touches are for.
 const HIT: u8 = 2;
@@ -42,14 +44,14 @@ impl Front {
         self.shard.weight()
     }
 
-    /// Finds a level's counter and copies what the decision needs of it.
+    /// Finds a counter and copies what a decision on `cost` needs of it.
     #[inline]
     pub(super) fn load(&mut self, rule: &Rule, key: CounterKey, cost: u64, now: Timestamp) -> (Found, Cell) {
         if rule.algorithm != Algorithm::SlidingLog {
             let identity = key.identity();
-            for (place, hot) in self.hot.iter().enumerate() {
-                if hot.identity == identity && self.heat[place] > 0 {
-                    return (Found::Hot(place), hot.cell);
+            for place in (0..HOT).rev() {
+                if self.identities[place] == identity && self.heat[place] > 0 {
+                    return (Found::Hot(place), self.cells[place]);
                 }
             }
         }
@@ -58,45 +60,51 @@ impl Front {
 
     /// Overwrites a counter that was found.
     #[inline]
-    pub(super) fn store(
-        &mut self,
-        found: Found,
-        key: CounterKey,
-        after: Cell,
-        expires: u32,
-        cost: u64,
-        now: Timestamp,
-    ) {
+    pub(super) fn store(&mut self, found: Found, level: &Level<'_>, after: Cell, now: Timestamp) {
+        let identity = level.key.identity();
+        if let Found::Hot(place) = found
+            && self.identities[place] == identity
+        {
+            self.cells[place] = after;
+            self.heat[place] = (self.heat[place] + HIT).min(MOST_HEAT);
+            // Most of the time the tick is the same, and the line that is only read stays so.
+            let expires = tick_after(level.rule.outlived_at(after, now).nanos());
+            if self.expires[place] != expires {
+                self.expires[place] = expires;
+            }
+            return;
+        }
+        self.store_cold(found, level, after, now);
+    }
+
+    fn store_cold(&mut self, found: Found, level: &Level<'_>, after: Cell, now: Timestamp) {
+        let identity = level.key.identity();
+        let expires = tick_after(level.rule.forgettable_at(after, now).nanos());
         match found {
-            Found::Hot(place) if self.hot[place].identity == key.identity() => {
-                let hot = &mut self.hot[place];
-                hot.cell = after;
-                hot.expires = expires;
-                self.heat[place] = (self.heat[place] + HIT).min(MOST_HEAT);
-            }
             // Another level of the same stack has just taken its place.
-            Found::Hot(_) => self.shard.keep(key.identity(), after, expires),
+            Found::Hot(_) => self.shard.keep(identity, after, expires),
             Found::Cell(_) => {
-                self.shard.store(found, after, expires, cost, now);
-                self.cool(key.identity(), after, expires);
+                self.shard.store(found, after, expires, level.cost, now);
+                self.cool(identity, after, expires);
             }
-            Found::Absent | Found::Log(..) => self.shard.store(found, after, expires, cost, now),
+            Found::Absent | Found::Log(..) => self.shard.store(found, after, expires, level.cost, now),
         }
     }
 
     /// Adds a counter that was absent.
-    pub(super) fn insert(&mut self, rule: &Rule, key: CounterKey, after: Cell, expires: u32, now: Timestamp) {
-        self.shard.insert(rule, key, after, expires, now);
+    pub(super) fn insert(&mut self, level: &Level<'_>, after: Cell, now: Timestamp) {
+        let expires = tick_after(level.rule.forgettable_at(after, now).nanos());
+        self.shard.insert(level.rule, level.key, after, expires, now);
     }
 
     /// Forgets counters that are as good as untouched, looking at a bounded slice. Returns how many went.
-    pub(super) fn sweep(&mut self, groups: usize, now_tick: u32) -> usize {
-        for place in 0..self.hot.len() {
-            if self.heat[place] > 0 && self.hot[place].expires <= now_tick {
+    pub(super) fn sweep(&mut self, groups: usize, now: Timestamp) -> usize {
+        for place in 0..HOT {
+            if self.heat[place] > 0 && self.expires[place] <= tick(now) {
                 self.write_back(place);
             }
         }
-        self.shard.sweep(groups, now_tick)
+        self.shard.sweep(groups, tick(now))
     }
 
     /// A cell that is not hot was written: those that are cool down a little, and it may take the place of one
@@ -104,18 +112,16 @@ impl Front {
     fn cool(&mut self, identity: Identity, cell: Cell, expires: u32) {
         self.others = self.others.wrapping_add(1);
         let sampled = self.others.is_multiple_of(SAMPLE);
-        for place in 0..self.hot.len() {
+        for place in (0..HOT).rev() {
             if self.heat[place] > 1 {
                 self.heat[place] -= 1;
             } else if sampled {
                 if self.heat[place] > 0 {
                     self.write_back(place);
                 }
-                self.hot[place] = Hot {
-                    identity,
-                    expires,
-                    cell,
-                };
+                self.identities[place] = identity;
+                self.expires[place] = expires;
+                self.cells[place] = cell;
                 self.heat[place] = FIRST_HEAT;
                 self.shard.keep(identity, cell, NEVER);
                 return;
@@ -124,8 +130,8 @@ impl Front {
     }
 
     fn write_back(&mut self, place: usize) {
-        let hot = self.hot[place];
-        self.shard.keep(hot.identity, hot.cell, hot.expires);
+        self.shard
+            .keep(self.identities[place], self.cells[place], self.expires[place]);
         self.heat[place] = 0;
     }
 }

@@ -9,6 +9,7 @@ mod directory;
 mod front;
 mod segment;
 mod shard;
+mod tick;
 
 use smallvec::SmallVec;
 use tollgate_core::{Cell, Decision, Former, Level, Outcomes, Timestamp};
@@ -170,13 +171,30 @@ impl MemoryStore {
         if !decision.allowed || commit == Commit::DryRun {
             return Ok(());
         }
-        let outcomes = &decision.outcomes;
         if grows {
-            self.make_room(&mut shards, levels, &mut found, outcomes, now)?;
+            self.make_room(&mut shards, levels, &mut found, &decision.outcomes, now)?;
         }
-        self.write_found(&mut shards, levels, &found, outcomes, now);
+        for charge in charges(levels, &found, &decision.outcomes) {
+            if !matches!(charge.found, Found::Absent) {
+                let shard = shards.shard(charge.level.home);
+                let before = shard.weight();
+                shard.store(charge.found, charge.level, charge.cell, now);
+                if shard.weight() != before {
+                    self.account(before, shard.weight(), 0);
+                }
+            }
+        }
         if absent {
-            self.insert_absent(&mut shards, levels, &found, outcomes, now);
+            // Last, since it moves what was found.
+            for charge in charges(levels, &found, &decision.outcomes) {
+                if matches!(charge.found, Found::Absent) {
+                    let shard = shards.shard(charge.level.home);
+                    let before = shard.weight();
+                    shard.insert(charge.level, charge.cell, now);
+                    let gone = shard.sweep(SWEEP_AT_INSERT, now);
+                    self.account(before, shard.weight(), gone);
+                }
+            }
         }
         Ok(())
     }
@@ -187,7 +205,7 @@ impl MemoryStore {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         let mut shard = self.shards[next].0.lock();
         let before = shard.weight();
-        let gone = shard.sweep(groups, tick(now));
+        let gone = shard.sweep(groups, now);
         self.account(before, shard.weight(), gone);
     }
 
@@ -220,54 +238,8 @@ impl MemoryStore {
         )
     }
 
-    /// Writes the charged cells that were there back to their places.
-    fn write_found(
-        &self,
-        shards: &mut impl Locked,
-        levels: &[Level<'_>],
-        found: &[Found],
-        outcomes: &Outcomes,
-        now: Timestamp,
-    ) {
-        for (place, level) in levels.iter().enumerate() {
-            if matches!(found[place], Found::Absent) || !counts(levels, outcomes, place) {
-                continue;
-            }
-            let after = outcomes[place].cell;
-            let expires = tick_after(level.rule.forgettable_at(after, now).nanos());
-            let shard = shards.shard(level.home);
-            let before = shard.weight();
-            shard.store(found[place], level.key, after, expires, level.cost, now);
-            if shard.weight() != before {
-                self.account(before, shard.weight(), 0);
-            }
-        }
-    }
-
-    /// Adds the charged cells that were not there. Comes last, since it moves what was found.
-    fn insert_absent(
-        &self,
-        shards: &mut impl Locked,
-        levels: &[Level<'_>],
-        found: &[Found],
-        outcomes: &Outcomes,
-        now: Timestamp,
-    ) {
-        for (place, level) in levels.iter().enumerate() {
-            if !matches!(found[place], Found::Absent) || !counts(levels, outcomes, place) {
-                continue;
-            }
-            let after = outcomes[place].cell;
-            let expires = tick_after(level.rule.forgettable_at(after, now).nanos());
-            let shard = shards.shard(level.home);
-            let before = shard.weight();
-            shard.insert(level.rule, level.key, after, expires, now);
-            let gone = shard.sweep(SWEEP_AT_INSERT, tick(now));
-            self.account(before, shard.weight(), gone);
-        }
-    }
-
     /// Refuses, before anything is charged, what would take the store past its cap.
+    #[cold]
     fn make_room(
         &self,
         shards: &mut impl Locked,
@@ -276,17 +248,15 @@ impl MemoryStore {
         outcomes: &Outcomes,
         now: Timestamp,
     ) -> Result<(), StoreFull> {
-        for (place, level) in levels.iter().enumerate() {
+        for place in 0..levels.len() {
             // A log grows with each charge, a cell only when it is new.
-            if matches!(found[place], Found::Cell(_) | Found::Hot(_)) || !counts(levels, outcomes, place) {
+            let grows = matches!(found[place], Found::Absent | Found::Log(..));
+            let shard = shards.shard(levels[place].home);
+            if !grows || !counts(levels, outcomes, place) || self.has_room(shard) {
                 continue;
             }
-            if self.has_room(shards.shard(level.home)) {
-                continue;
-            }
-            let shard = shards.shard(level.home);
             let before = shard.weight();
-            let gone = shard.sweep(SWEEP_WHEN_FULL, tick(now));
+            let gone = shard.sweep(SWEEP_WHEN_FULL, now);
             self.account(before, shard.weight(), gone);
             if !self.has_room(shard) {
                 self.refused.fetch_add(1, Ordering::Relaxed);
@@ -294,10 +264,8 @@ impl MemoryStore {
             }
             // The sweep may have moved, or forgotten, what was found.
             for (level, at) in levels.iter().zip(found.iter_mut()) {
-                *at = shards
-                    .shard(level.home)
-                    .load(level.rule, level.key, level.cost, now)
-                    .0;
+                let shard = shards.shard(level.home);
+                *at = shard.load(level.rule, level.key, level.cost, now).0;
             }
         }
         Ok(())
@@ -344,21 +312,31 @@ fn shard_index(home: u64) -> usize {
     (home >> (64 - SHARD_BITS)) as usize
 }
 
+/// A level's new cell, and where it goes.
+struct Charge<'a> {
+    level: &'a Level<'a>,
+    found: Found,
+    cell: Cell,
+}
+
+/// What an allowed stack writes.
+#[inline]
+fn charges<'a>(
+    levels: &'a [Level<'a>],
+    found: &'a [Found],
+    outcomes: &'a Outcomes,
+) -> impl Iterator<Item = Charge<'a>> {
+    let charged = (0..levels.len()).filter(|place| counts(levels, outcomes, *place));
+    charged.map(|place| Charge {
+        level: &levels[place],
+        found: found[place],
+        cell: outcomes[place].cell,
+    })
+}
+
 /// Whether a level's charge is to be written: two limits may watch one count, and it is charged once.
+#[inline]
 fn counts(levels: &[Level<'_>], outcomes: &Outcomes, place: usize) -> bool {
     let repeated = |earlier: usize| outcomes[earlier].charged && levels[earlier].key == levels[place].key;
     outcomes[place].charged && !(0..place).any(repeated)
-}
-
-/// Expiry is kept in ticks of eight seconds, so that 32 bits reach past the end of representable time.
-const TICK_NS: u64 = 8_000_000_000;
-
-/// The tick from which on something that ends at `nanos` may be forgotten: rounded up, never early.
-fn tick_after(nanos: u64) -> u32 {
-    u32::try_from(nanos.div_ceil(TICK_NS)).unwrap_or(u32::MAX)
-}
-
-/// The tick of the present, rounded down.
-fn tick(now: Timestamp) -> u32 {
-    u32::try_from(now.nanos() / TICK_NS).unwrap_or(u32::MAX)
 }

@@ -1,0 +1,15 @@
+//! The unit in which expiry is kept: eight seconds, so that 32 bits reach past the end of representable time.
+
+use tollgate_core::Timestamp;
+
+const TICK_NS: u64 = 8_000_000_000;
+
+/// The tick from which on something that ends at `nanos` may be forgotten: rounded up, never early.
+pub(super) fn tick_after(nanos: u64) -> u32 {
+    u32::try_from(nanos.div_ceil(TICK_NS)).unwrap_or(u32::MAX)
+}
+
+/// The tick of the present, rounded down.
+pub(super) fn tick(now: Timestamp) -> u32 {
+    u32::try_from(now.nanos() / TICK_NS).unwrap_or(u32::MAX)
+}
