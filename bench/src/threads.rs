@@ -1,9 +1,11 @@
-//! Two threads on one org against one thread.
+//! Two threads on one org against one thread: when they do nothing but decide, and when they also write the
+//! answer, as a server's do.
 
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::time::Instant;
 
+use tollgate::answer::{HeaderStyles, write_decision, write_headers};
 use tollgate::clock;
 use tollgate::engine::Engine;
 use tollgate_catalog::Request;
@@ -22,31 +24,38 @@ policies:
 ";
 
 pub(crate) fn run() {
-    let engine = engine(THREE);
-    let mut rates: [Vec<f64>; 3] = [Vec::new(), Vec::new(), Vec::new()];
-    for _ in 0..ROUNDS {
-        rates[0].push(rate(&engine, &["acme"]));
-        rates[1].push(rate(&engine, &["acme", "acme"]));
-        rates[2].push(rate(&engine, &["acme", "globex"]));
-    }
-    let median = |rates: &mut Vec<f64>| {
-        rates.sort_by(f64::total_cmp);
-        rates[rates.len() / 2]
-    };
-    let [mut one, mut two, mut apart] = rates;
-    let (one, two, apart) = (median(&mut one), median(&mut two), median(&mut apart));
     println!("\n{:<34} {:>10}", "key + app + org of one org", "million/s");
-    println!("{:<34} {:>10.2}", "one thread", one / 1e6);
-    println!("{:<34} {:>10.2}", "two threads", two / 1e6);
-    println!("{:<34} {:>10.2}", "two threads, an org each", apart / 1e6);
-    println!(
-        "two threads against one:               {:>6.2} x its throughput",
-        two / one
-    );
+    for (what, answer) in [("decided only", false), ("decided and answered", true)] {
+        let engine = engine(THREE);
+        let mut rates: [Vec<f64>; 3] = [Vec::new(), Vec::new(), Vec::new()];
+        for _ in 0..ROUNDS {
+            for (rates, orgs) in rates
+                .iter_mut()
+                .zip([&["acme"][..], &["acme", "acme"], &["acme", "globex"]])
+            {
+                rates.push(rate(&engine, orgs, answer));
+            }
+        }
+        let [one, two, apart] = rates.map(|mut rates| {
+            rates.sort_by(f64::total_cmp);
+            rates[rates.len() / 2]
+        });
+        for (threads, rate) in [
+            ("one thread", one),
+            ("two threads", two),
+            ("two threads, an org each", apart),
+        ] {
+            println!("{:<34} {:>10.2}", format!("{what}, {threads}"), rate / 1e6);
+        }
+        println!(
+            "two threads against one, {what}: {:>6.2} x its throughput",
+            two / one
+        );
+    }
 }
 
 /// Decisions a second of a thread for each org given, each thread with a key of its own.
-fn rate(engine: &Engine, orgs: &[&str]) -> f64 {
+fn rate(engine: &Engine, orgs: &[&str], answer: bool) -> f64 {
     let barrier = Barrier::new(orgs.len() + 1);
     std::thread::scope(|scope| {
         let running: Vec<_> = orgs
@@ -58,6 +67,7 @@ fn rate(engine: &Engine, orgs: &[&str]) -> f64 {
                     pin(number);
                     let key = format!("key-{number}");
                     let snapshot = engine.snapshot();
+                    let (mut head, mut body) = (Vec::with_capacity(4096), Vec::with_capacity(4096));
                     barrier.wait();
                     for _ in 0..CHECKS {
                         let request = Request {
@@ -67,6 +77,17 @@ fn rate(engine: &Engine, orgs: &[&str]) -> f64 {
                             ..Request::new()
                         };
                         let checked = engine.check(&snapshot, &request, Commit::Charge, clock::now());
+                        if answer {
+                            let checked = checked.as_ref().expect("room");
+                            head.clear();
+                            body.clear();
+                            write_headers(checked, HeaderStyles::default(), &mut |name, value| {
+                                head.extend_from_slice(name.as_bytes());
+                                head.extend_from_slice(value);
+                            });
+                            write_decision(checked, &mut body);
+                            let _ = black_box((&head, &body));
+                        }
                         let _ = black_box(&checked);
                     }
                 })

@@ -7,10 +7,10 @@ pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// A mutex for critical sections far shorter than putting a thread to sleep takes.
 ///
-/// A waiter that has to wait again and again stays away longer each time. Handing the lock over moves every
-/// cell of the stack from one core's cache to the other's, which takes longer than the decision; while the
-/// waiter stays away, the holder decides many stacks with warm caches, and two threads on one org get nearly
-/// as much done as one alone. A waiter that is rarely held up tries again within half a microsecond.
+/// Handing the lock over moves the org's cells from one core's cache to the other's, which takes longer than a
+/// decision. A thread that does little else than decide therefore stays away longer each time it has to wait:
+/// meanwhile the holder decides many stacks with warm caches, and both together get as much done as one alone.
+/// A thread with other work between its decisions tries again at once, and works beside the holder.
 #[cfg(not(feature = "shuttle"))]
 pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
 
@@ -19,25 +19,40 @@ mod patience {
     use std::cell::Cell;
     use std::time::{Duration, Instant};
 
-    /// Pauses of a processor between two tries, at first and at most: about 0.4 and 100 microseconds.
+    /// Pauses of a processor between two tries, at first and at most: about 0.1 and 50 microseconds.
     pub(super) const LEAST: u32 = 8;
-    const MOST: u32 = 2048;
-    /// Waits closer together than this are one spell of contention.
-    const SPELL: Duration = Duration::from_millis(2);
+    const MOST: u32 = 4096;
+    /// With less time than this from one decision to the next, handing the lock over costs more than it gains.
+    const BUSY: Duration = Duration::from_nanos(800);
 
     thread_local! {
+        static TAKEN: Cell<u32> = const { Cell::new(0) };
         static LAST: Cell<Option<(Instant, u32)>> = const { Cell::new(None) };
     }
 
-    /// How long to stay away, by how lately this thread had to wait before.
+    /// Counts a lock that was taken.
+    #[inline]
+    pub(super) fn taken() {
+        TAKEN.set(TAKEN.get().wrapping_add(1));
+    }
+
+    /// How long to stay away, by how fast this thread took locks since it last had to wait.
     pub(super) fn pauses() -> u32 {
         let now = Instant::now();
+        let taken = TAKEN.replace(0);
         let pauses = match LAST.get() {
-            Some((last, pauses)) if now.duration_since(last) < SPELL => (pauses * 2).min(MOST),
+            Some((last, pauses)) if now.duration_since(last) < BUSY * taken => (pauses * 2).min(MOST),
             _ => LEAST,
         };
         LAST.set(Some((now, pauses)));
         pauses
+    }
+
+    /// Ends a wait: from here on the thread's own speed is measured.
+    pub(super) fn waited() {
+        if let Some((_, pauses)) = LAST.get() {
+            LAST.set(Some((Instant::now(), pauses)));
+        }
     }
 }
 
@@ -52,6 +67,7 @@ impl<T> Mutex<T> {
 
     #[inline]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
+        patience::taken();
         match self.0.try_lock() {
             Some(guard) => guard,
             None => self.wait(),
@@ -66,12 +82,15 @@ impl<T> Mutex<T> {
                 std::hint::spin_loop();
             }
             if let Some(guard) = self.0.try_lock() {
+                patience::waited();
                 return guard;
             }
             // Having stayed away once, it takes the next gap.
             pauses = patience::LEAST;
         }
-        self.0.lock()
+        let guard = self.0.lock();
+        patience::waited();
+        guard
     }
 }
 

@@ -176,86 +176,71 @@ fn write_binding(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut Sink
     }
 }
 
-fn write_levels(checked: &Checked<'_>, headers: &mut Sink<'_>) {
-    for (dimension, limit_name, remaining_name) in [
-        (
-            Dimension::Global,
-            "x-ratelimit-global-limit",
-            "x-ratelimit-global-remaining",
-        ),
-        (
-            Dimension::Endpoint,
-            "x-ratelimit-endpoint-limit",
-            "x-ratelimit-endpoint-remaining",
-        ),
-        (Dimension::Ip, "x-ratelimit-ip-limit", "x-ratelimit-ip-remaining"),
-        (
-            Dimension::Org,
-            "x-ratelimit-org-limit",
-            "x-ratelimit-org-remaining",
-        ),
-        (
-            Dimension::App,
-            "x-ratelimit-app-limit",
-            "x-ratelimit-app-remaining",
-        ),
-        (
-            Dimension::Key,
-            "x-ratelimit-key-limit",
-            "x-ratelimit-key-remaining",
-        ),
-        (
-            Dimension::User,
-            "x-ratelimit-user-limit",
-            "x-ratelimit-user-remaining",
-        ),
-    ] {
-        let least = least_of(checked, |limit| limit.scope.single() == Some(&dimension));
-        write_level(checked, least, limit_name, remaining_name, headers);
-    }
-    let org = |limit: &tollgate_catalog::snapshot::Limit| limit.scope.single() == Some(&Dimension::Org);
-    let daily = least_of(checked, |limit| {
-        org(limit) && limit.window == Window::Calendar(Period::Day)
-    });
-    let (limit, remaining) = ("x-ratelimit-org-daily-limit", "x-ratelimit-org-daily-remaining");
-    write_level(checked, daily, limit, remaining, headers);
-    let months = [
-        Window::Calendar(Period::Month),
-        Window::Calendar(Period::BillingMonth),
-    ];
-    let monthly = least_of(checked, |limit| org(limit) && months.contains(&limit.window));
-    let (limit, remaining) = (
+/// The names of each level's headers, in the order of [`level_of`].
+const LEVELS: [(&str, &str); 9] = [
+    ("x-ratelimit-global-limit", "x-ratelimit-global-remaining"),
+    ("x-ratelimit-endpoint-limit", "x-ratelimit-endpoint-remaining"),
+    ("x-ratelimit-ip-limit", "x-ratelimit-ip-remaining"),
+    ("x-ratelimit-org-limit", "x-ratelimit-org-remaining"),
+    ("x-ratelimit-app-limit", "x-ratelimit-app-remaining"),
+    ("x-ratelimit-key-limit", "x-ratelimit-key-remaining"),
+    ("x-ratelimit-user-limit", "x-ratelimit-user-remaining"),
+    ("x-ratelimit-org-daily-limit", "x-ratelimit-org-daily-remaining"),
+    (
         "x-ratelimit-org-monthly-limit",
         "x-ratelimit-org-monthly-remaining",
-    );
-    write_level(checked, monthly, limit, remaining, headers);
-    if let Some(place) = least_of(checked, |limit| org(limit) && limit.is_quota()) {
-        number(headers, "x-ratelimit-org-reset", reset_at(checked, place));
+    ),
+];
+const ORG: usize = 3;
+const ORG_DAILY: usize = 7;
+const ORG_MONTHLY: usize = 8;
+
+fn level_of(dimension: &Dimension) -> Option<usize> {
+    match dimension {
+        Dimension::Global => Some(0),
+        Dimension::Endpoint => Some(1),
+        Dimension::Ip => Some(2),
+        Dimension::Org => Some(ORG),
+        Dimension::App => Some(4),
+        Dimension::Key => Some(5),
+        Dimension::User => Some(6),
+        Dimension::Descriptor(_) => None,
     }
 }
 
-fn least_of(
-    checked: &Checked<'_>,
-    fits: impl Fn(&tollgate_catalog::snapshot::Limit) -> bool,
-) -> Option<usize> {
-    let fitting = visible(checked, true).filter(|place| fits(checked.stack.limits[*place]));
-    fitting.min_by_key(|place| checked.decision.outcomes[*place].remaining)
-}
-
-fn write_level(
-    checked: &Checked<'_>,
-    place: Option<usize>,
-    limit_name: &'static str,
-    remaining_name: &'static str,
-    headers: &mut Sink<'_>,
-) {
-    if let Some(place) = place {
-        number(headers, limit_name, checked.stack.limits[place].rule.limit.into());
-        number(
-            headers,
-            remaining_name,
-            checked.decision.outcomes[place].remaining.into(),
-        );
+/// Per level the limit with the least left, and of an org's quotas each kind's.
+fn write_levels(checked: &Checked<'_>, headers: &mut Sink<'_>) {
+    let mut levels = [None; LEVELS.len()];
+    let mut quota = None;
+    let left = |place: usize| checked.decision.outcomes[place].remaining;
+    let tighten = |least: &mut Option<usize>, place: usize| {
+        if least.is_none_or(|known| left(place) < left(known)) {
+            *least = Some(place);
+        }
+    };
+    for place in visible(checked, true) {
+        let limit = checked.stack.limits[place];
+        let Some(level) = limit.scope.single().and_then(level_of) else {
+            continue;
+        };
+        tighten(&mut levels[level], place);
+        if let (ORG, Window::Calendar(period)) = (level, &limit.window) {
+            tighten(&mut quota, place);
+            match period {
+                Period::Day => tighten(&mut levels[ORG_DAILY], place),
+                Period::Month | Period::BillingMonth => tighten(&mut levels[ORG_MONTHLY], place),
+                Period::Week => {}
+            }
+        }
+    }
+    for ((limit, remaining), place) in LEVELS.into_iter().zip(levels) {
+        if let Some(place) = place {
+            number(headers, limit, checked.stack.limits[place].rule.limit.into());
+            number(headers, remaining, left(place).into());
+        }
+    }
+    if let Some(place) = quota {
+        number(headers, "x-ratelimit-org-reset", reset_at(checked, place));
     }
 }
 

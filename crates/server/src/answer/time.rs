@@ -50,21 +50,20 @@ fn jitter(spread: u64, checked: &Checked<'_>) -> Nanos {
     Nanos::from(caller % (spread + 1))
 }
 
+/// The end of the year 9999.
+const LAST_MILLI: i64 = 253_402_300_799_999;
+
 /// An instant as RFC 3339 in UTC, with milliseconds only where there are some; times past the year 9999 show
 /// as its end.
 pub fn rfc3339(at: Timestamp, extra: Nanos, out: &mut Vec<u8>) {
-    let nanos = Nanos::from(at.nanos()) + extra;
-    let millis = millis_up(nanos);
-    let (seconds, millis) = (millis / 1000, millis % 1000);
-    let Some(seconds) = i64::try_from(seconds)
-        .ok()
-        .filter(|seconds| *seconds <= 253_402_300_799)
-    else {
+    let millis = millis_up(Nanos::from(at.nanos()) + extra);
+    let Some(millis) = i64::try_from(millis).ok().filter(|millis| *millis <= LAST_MILLI) else {
         out.extend_from_slice(b"9999-12-31T23:59:59.999Z");
         return;
     };
-    let (year, month, day) = civil_from_days(seconds.div_euclid(86_400));
-    let second = seconds.rem_euclid(86_400);
+    let (seconds, millis) = (millis / 1000, millis % 1000);
+    let (year, month, day) = civil_from_days(seconds / 86_400);
+    let second = seconds % 86_400;
     let mut text = *b"0000-00-00T00:00:00.000Z";
     for (at, value) in [
         (0, year / 100),
@@ -81,7 +80,6 @@ pub fn rfc3339(at: Timestamp, extra: Nanos, out: &mut Vec<u8>) {
         text[19] = b'Z';
         out.extend_from_slice(&text[..20]);
     } else {
-        let millis = i64::try_from(millis).unwrap_or(0);
         two_digits(&mut text[20..22], millis / 10);
         text[22] = digit(millis % 10);
         out.extend_from_slice(&text);

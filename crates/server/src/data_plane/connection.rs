@@ -167,6 +167,7 @@ impl Connection {
             reply,
             told,
         } = buffers;
+        reply.at(self.shared.tick.get());
         let buffer = &incoming[from..];
         let head = match Head::read(buffer) {
             Ok(Some(head)) if head.size <= self.limits.header_bytes => head,

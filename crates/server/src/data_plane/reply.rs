@@ -31,6 +31,8 @@ impl Reply {
         if value.iter().any(|byte| *byte < 0x20 || *byte == 0x7f) {
             return;
         }
+        // Room for the whole line is made once, so that its parts are only copied.
+        self.headers.reserve(name.len() + value.len() + 4);
         for part in [name.as_bytes(), b": ", value, b"\r\n"] {
             self.headers.extend_from_slice(part);
         }
@@ -57,6 +59,11 @@ impl Reply {
         write_problem(problem, &mut self.body);
     }
 
+    /// Says how far the worker's clock has come: the date is looked at anew only when that has changed.
+    pub(super) fn at(&mut self, tick: u64) {
+        self.date.refresh(tick);
+    }
+
     /// Appends the whole answer to what is to be sent.
     pub(super) fn send(&mut self, head_only: bool, keep_alive: bool, out: &mut Vec<u8>) {
         out.extend_from_slice(status_line(self.status));
@@ -64,7 +71,7 @@ impl Reply {
         out.extend_from_slice(b"content-length: ");
         out.extend_from_slice(itoa::Buffer::new().format(self.body.len()).as_bytes());
         out.extend_from_slice(b"\r\ndate: ");
-        out.extend_from_slice(self.date.now());
+        out.extend_from_slice(self.date.text.as_bytes());
         out.extend_from_slice(if keep_alive {
             b"\r\n\r\n"
         } else {
@@ -96,18 +103,22 @@ fn status_line(status: u16) -> &'static [u8] {
 /// The `Date` of answers, made anew once a second.
 #[derive(Debug, Default)]
 struct Date {
+    tick: u64,
     second: u64,
     text: String,
 }
 
 impl Date {
-    fn now(&mut self) -> &[u8] {
+    fn refresh(&mut self, tick: u64) {
+        if self.tick == tick && !self.text.is_empty() {
+            return;
+        }
+        self.tick = tick;
         let now = clock::now();
-        if self.text.is_empty() || self.second != now.seconds() {
+        if self.second != now.seconds() || self.text.is_empty() {
             self.second = now.seconds();
             let at = tollgate_core::calendar::to_jiff(now).to_zoned(jiff::tz::TimeZone::UTC);
             self.text = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
         }
-        self.text.as_bytes()
     }
 }
