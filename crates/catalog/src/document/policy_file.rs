@@ -30,12 +30,8 @@ pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
     if declares_tiers {
         check_tiers(&set, &mut problems);
     }
-    if problems.0.is_empty() {
-        Ok(set)
-    } else {
-        problems.0.sort_by_key(|problem| problem.line);
-        Err(problems)
-    }
+    problems.sorted()?;
+    Ok(set)
 }
 
 fn read_each<T>(

@@ -38,6 +38,15 @@ impl Problems {
             message: message.into(),
         });
     }
+
+    /// Nothing, if nothing is wrong; else all of it by line.
+    pub fn sorted(mut self) -> Result<(), Self> {
+        if self.0.is_empty() {
+            return Ok(());
+        }
+        self.0.sort_by_key(|problem| problem.line);
+        Err(self)
+    }
 }
 
 impl fmt::Display for Problems {

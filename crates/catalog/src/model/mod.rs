@@ -8,7 +8,7 @@ mod scope;
 mod window;
 
 pub use id::{MAX_ID_BYTES, check_id, check_policy_id};
-pub use org::{Org, read_zone};
+pub use org::{Org, OrgRecord, read_zone};
 pub use overrides::{Override, Who};
 pub use policy::{Accuracy, Descriptor, FailMode, Policy, PolicyMode, Values, Zone};
 pub use scope::{Dimension, Scope};

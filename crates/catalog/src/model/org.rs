@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 use tollgate_core::BillingAnchor;
 
+use super::overrides::Override;
 use crate::document::{Fields, Problems};
 
 /// An organization: its plan, its clock, its billing day.
@@ -20,7 +21,27 @@ pub struct Org {
     pub line: usize,
 }
 
+/// All that the catalogue knows of one org.
+#[derive(Debug, Clone)]
+pub struct OrgRecord {
+    /// The org itself.
+    pub org: Org,
+    /// Its overrides, older ones first.
+    pub overrides: Vec<Override>,
+}
+
 impl Org {
+    /// An org that is only named, by an override for example: one of the default tier.
+    pub fn named(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            tier: super::DEFAULT_TIER.to_owned(),
+            zone: TimeZone::UTC,
+            anchor: BillingAnchor::default(),
+            line: 0,
+        }
+    }
+
     /// Reads `{orgId, tier, timezone, billingAnchor}`.
     pub fn read(mut fields: Fields<'_>, problems: &mut Problems) -> Option<Self> {
         let id = fields.parsed("orgId", problems, |text| {

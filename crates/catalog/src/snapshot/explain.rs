@@ -74,8 +74,8 @@ impl Snapshot {
             }
         };
         let mut all = Vec::new();
-        let tier = &catalogue.tiers[org.tier as usize];
-        for (index, limit) in (0..).zip(&catalogue.limits) {
+        let tier = &catalogue.common.tiers[org.tier as usize];
+        for (index, limit) in (0..).zip(&catalogue.common.limits) {
             if let (false, Some(tier)) = (tier.limits.contains(&index), &limit.origin.tier) {
                 all.push(Explanation {
                     limit,

@@ -1,25 +1,30 @@
 //! The compiled catalogue: immutable, swapped whole, and quick to resolve a request in.
 
+mod buckets;
+mod common;
 mod compile;
 mod explain;
 mod ids;
+mod keys;
 mod limit;
 mod org;
 mod overriding;
 mod resolve;
+mod table;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate_core::{KeySeed, Timestamp};
-
-use crate::route::Router;
+use tollgate_core::Timestamp;
 
 pub use explain::{Explanation, Skip, Verdict};
+pub use keys::{ApiKey, KeyHash};
 pub use limit::{Limit, Origin, OverrideNote};
 pub use resolve::Stack;
 
-use org::{OrgEntry, OrgTable};
+use common::Common;
+use keys::KeyTable;
+use org::OrgEntry;
+use table::OrgTable;
 
 /// A tier and the limits that apply to its orgs, from broad to narrow.
 #[derive(Debug)]
@@ -33,25 +38,17 @@ pub struct Tier {
 pub struct Snapshot {
     catalogue: Arc<Catalogue>,
     formers: Vec<Past>,
+    keys: Arc<KeyTable>,
 }
 
 /// A compiled policy set by itself. It knows no past, so that one that is remembered keeps no others alive.
 struct Catalogue {
-    seed: KeySeed,
-    limits: Vec<Limit>,
-    tiers: Vec<Tier>,
-    tier_names: HashMap<Box<str>, u32>,
+    common: Arc<Common>,
     orgs: OrgTable,
-    /// What an org is that the catalogue does not know.
-    stranger: OrgEntry,
-    routes: Router,
-    classes: Router,
-    class_names: Vec<Box<str>>,
-    /// The class of each entry of `classes`.
-    class_of: Vec<u32>,
 }
 
 /// A policy set that was replaced by one in which some limits count anew, and how long that matters.
+#[derive(Clone)]
 struct Past {
     catalogue: Arc<Catalogue>,
     until: Timestamp,
@@ -60,17 +57,17 @@ struct Past {
 impl Snapshot {
     /// The tiers, the default one first.
     pub fn tiers(&self) -> &[Tier] {
-        &self.catalogue.tiers
+        &self.catalogue.common.tiers
     }
 
     /// The names of the endpoint classes.
     pub fn classes(&self) -> &[Box<str>] {
-        &self.catalogue.class_names
+        &self.catalogue.common.class_names
     }
 
     /// The limits of every tier.
     pub fn limits(&self) -> &[Limit] {
-        &self.catalogue.limits
+        &self.catalogue.common.limits
     }
 
     /// How many orgs it knows.
@@ -80,33 +77,29 @@ impl Snapshot {
 
     /// The tier of an org, known or not.
     pub fn tier_of(&self, org: Option<&str>) -> &Tier {
-        let entry = org.and_then(|org| {
-            self.catalogue
-                .orgs
-                .get(self.catalogue.seed.id(org.as_bytes()), org)
-        });
-        &self.catalogue.tiers[entry.unwrap_or(&self.catalogue.stranger).tier as usize]
+        &self.catalogue.common.tiers[self.entry_of(org).tier as usize]
+    }
+
+    fn entry_of(&self, org: Option<&str>) -> &OrgEntry {
+        let Catalogue { common, orgs } = &*self.catalogue;
+        let entry = org.and_then(|org| orgs.get(common.seed.id(org.as_bytes()), org, common));
+        entry.unwrap_or(&common.stranger)
     }
 
     /// The limits of a tier, from broad to narrow.
     pub fn limits_of<'s>(&'s self, tier: &'s Tier) -> impl Iterator<Item = &'s Limit> {
         tier.limits
             .iter()
-            .map(|index| &self.catalogue.limits[*index as usize])
+            .map(|index| &self.catalogue.common.limits[*index as usize])
     }
 
     /// A tier's limits with what an org as a whole has in their place at an instant, and its own beside them.
     pub fn limits_for_org<'s>(&'s self, org: Option<&str>, tier: &'s Tier, now: Timestamp) -> Vec<&'s Limit> {
-        let entry = org.and_then(|org| {
-            self.catalogue
-                .orgs
-                .get(self.catalogue.seed.id(org.as_bytes()), org)
-        });
-        let entry = entry.unwrap_or(&self.catalogue.stranger);
+        let entry = self.entry_of(org);
         let anyone = crate::Request::new();
         let replaced = |index: &u32| match entry.replacement(*index, &anyone, now) {
             Some(replacement) => &replacement.limit,
-            None => &self.catalogue.limits[*index as usize],
+            None => &self.catalogue.common.limits[*index as usize],
         };
         let extras = entry.extras_for(&anyone, now);
         tier.limits
@@ -118,9 +111,8 @@ impl Snapshot {
 
     /// A tier by its name.
     pub fn tier(&self, name: &str) -> Option<&Tier> {
-        self.catalogue
-            .tier_names
-            .get(name)
-            .map(|index| &self.catalogue.tiers[*index as usize])
+        let common = &self.catalogue.common;
+        let number = common.tier_names.get(name)?;
+        Some(&common.tiers[*number as usize])
     }
 }

@@ -1,18 +1,15 @@
 //! What a snapshot knows of one org.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use jiff::tz::TimeZone;
-use tollgate_core::{BillingAnchor, IdHash, Timestamp};
+use tollgate_core::{BillingAnchor, Timestamp};
 
 use super::limit::Limit;
-use crate::model::Who;
+use crate::model::{Org, Who};
 use crate::request::Request;
+use crate::route::Router;
 
 #[derive(Debug)]
 pub(super) struct OrgEntry {
-    pub(super) id: Box<str>,
     pub(super) tier: u32,
     pub(super) zone: TimeZone,
     pub(super) anchor: BillingAnchor,
@@ -20,6 +17,8 @@ pub(super) struct OrgEntry {
     pub(super) replacements: Vec<Replacement>,
     /// Limits of its own beside the tier's, older ones first.
     pub(super) extras: Vec<Extra>,
+    /// Routes that no policy of all orgs has, numbered on from theirs.
+    pub(super) routes: Option<Box<Router>>,
 }
 
 #[derive(Debug)]
@@ -66,6 +65,24 @@ impl Condition {
 }
 
 impl OrgEntry {
+    /// An org of a tier, with nothing of its own.
+    pub(super) fn plain(org: &Org, tier: u32) -> Self {
+        Self {
+            tier,
+            zone: org.zone.clone(),
+            anchor: org.anchor,
+            replacements: Vec::new(),
+            extras: Vec::new(),
+            routes: None,
+        }
+    }
+
+    /// The limits that are its own.
+    pub(super) fn limits(&self) -> impl Iterator<Item = &Limit> {
+        let replaced = self.replacements.iter().map(|replacement| &replacement.limit);
+        replaced.chain(self.extras.iter().map(|extra| &extra.limit))
+    }
+
     pub(super) fn replacement(&self, of: u32, request: &Request<'_>, now: Timestamp) -> Option<&Replacement> {
         let fits = |candidate: &&Replacement| candidate.of == of && candidate.when.holds(request, now);
         self.replacements.iter().find(fits)
@@ -85,51 +102,5 @@ impl OrgEntry {
             !newer.any(|newer| newer.says_the_same(extra) && in_force(newer))
         });
         newest.map(|(_, extra)| extra)
-    }
-}
-
-/// Orgs by the hash that also keys their counters, so that one hash does both.
-#[derive(Debug, Default)]
-pub(super) struct OrgTable(HashMap<IdHash, OrgEntry, BuildHasherDefault<Passed>>);
-
-impl OrgTable {
-    pub(super) fn get(&self, hash: IdHash, id: &str) -> Option<&OrgEntry> {
-        self.0.get(&hash).filter(|entry| &*entry.id == id)
-    }
-
-    pub(super) fn get_mut(&mut self, hash: IdHash) -> Option<&mut OrgEntry> {
-        self.0.get_mut(&hash)
-    }
-
-    pub(super) fn insert(&mut self, hash: IdHash, entry: OrgEntry) {
-        self.0.insert(hash, entry);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(super) fn iter(&self) -> impl Iterator<Item = &OrgEntry> {
-        self.0.values()
-    }
-}
-
-/// Passes a hash on as it is: it is a keyed one already.
-#[derive(Debug, Default)]
-pub(super) struct Passed(u64);
-
-impl Hasher for Passed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 ^= word;
     }
 }

@@ -1,53 +1,57 @@
 //! Overrides: which policy each is for, and whether it stands in for it or beside it.
 
-use jiff::tz::TimeZone;
-use tollgate_core::{BillingAnchor, IdHash};
-
-use super::compile::Compiler;
+use super::common::{Common, OwnRoutes};
 use super::limit::{Limit, OverrideNote, Routes};
 use super::org::{Condition, Extra, OrgEntry, Replacement};
-use crate::document::suggestion;
-use crate::model::{Dimension, Override, Policy, Scope, Who};
+use crate::document::{Problems, suggestion};
+use crate::model::{Dimension, OrgRecord, Override, Policy, Scope, Who};
 use crate::route::Pattern;
 
-impl<'p> Compiler<'p> {
-    pub(super) fn add_overrides(&mut self) {
-        for change in &self.set.overrides {
-            let hash = self.catalogue.seed.id(change.org.as_bytes());
-            if self.catalogue.orgs.get(hash, &change.org).is_none() {
-                // An org that is only named by an override is one of the default tier.
-                let entry = OrgEntry {
-                    id: change.org.as_str().into(),
-                    tier: 0,
-                    zone: TimeZone::UTC,
-                    anchor: BillingAnchor::First,
-                    replacements: Vec::new(),
-                    extras: Vec::new(),
-                };
-                self.catalogue.orgs.insert(hash, entry);
-            }
-            self.add_override(change, hash);
-        }
+impl Common {
+    /// Compiles an org that was checked before. What no longer fits since, because a policy went, does nothing.
+    pub(super) fn compile_known(&self, record: &OrgRecord) -> OrgEntry {
+        self.compile_org(record, &mut Problems::default())
     }
 
-    fn add_override(&mut self, change: &'p Override, org: IdHash) {
-        let tier = self
-            .catalogue
-            .orgs
-            .get(org, &change.org)
-            .map_or(0, |entry| entry.tier);
-        match self.pick(change, tier) {
+    /// Compiles an org with its overrides, noting every problem.
+    pub(super) fn compile_org(&self, record: &OrgRecord, problems: &mut Problems) -> OrgEntry {
+        let mut org = OrgInMaking {
+            common: self,
+            entry: OrgEntry::plain(&record.org, self.tier_number(&record.org.tier)),
+            routes: OwnRoutes::default(),
+            problems,
+        };
+        for change in &record.overrides {
+            org.add_override(change);
+        }
+        OrgEntry {
+            routes: org.routes.into_router(),
+            ..org.entry
+        }
+    }
+}
+
+struct OrgInMaking<'c, 'p> {
+    common: &'c Common,
+    entry: OrgEntry,
+    routes: OwnRoutes,
+    problems: &'p mut Problems,
+}
+
+impl OrgInMaking<'_, '_> {
+    fn add_override(&mut self, change: &Override) {
+        match self.pick(change) {
             Err(message) => self.problems.add(change.line, &change.path, message),
             Ok(Pick::Inert) => {}
-            Ok(Pick::Policy(index)) => self.change_policy(change, org, index),
-            Ok(Pick::New) => self.add_limit(change, org),
+            Ok(Pick::Policy(index)) => self.change_policy(change, index),
+            Ok(Pick::New) => self.add_limit(change),
         }
     }
 
     /// The policy that an override is for.
-    fn pick(&self, change: &Override, tier: u32) -> Result<Pick, String> {
-        let policies = &self.set.policies;
-        let of_tier = &self.catalogue.tiers[tier as usize].limits;
+    fn pick(&self, change: &Override) -> Result<Pick, String> {
+        let policies = &self.common.policies;
+        let of_tier = &self.common.tiers[self.entry.tier as usize].limits;
         if let Some(id) = &change.policy {
             let Some(index) = policies.iter().position(|policy| policy.id == *id) else {
                 let near = suggestion(id, policies.iter().map(|policy| policy.id.as_str()));
@@ -108,8 +112,8 @@ impl<'p> Compiler<'p> {
         }
     }
 
-    fn change_policy(&mut self, change: &'p Override, org: IdHash, index: u32) {
-        let base = &self.set.policies[index as usize];
+    fn change_policy(&mut self, change: &Override, index: u32) {
+        let base = &self.common.policies[index as usize];
         let narrower_route = change
             .pattern
             .as_ref()
@@ -128,17 +132,15 @@ impl<'p> Compiler<'p> {
             policy.id = beside_id(&base.id, change);
         }
         let line = change.line;
-        policy.values.check(line, &change.path, &mut self.problems);
-        let routes = self.routes(narrower_route.unwrap_or(&base.pattern), line);
+        policy.values.check(line, &change.path, self.problems);
+        let routes = self.routes_of(narrower_route.unwrap_or(&base.pattern), line);
         if let Some(pattern) = narrower_route {
             policy.pattern = pattern.clone();
         }
         let hides = replaces.then(|| base.values.limit.unwrap_or(0));
         let limit = self.overridden(&policy, routes, change, hides);
         let when = condition(change);
-        let Some(entry) = self.catalogue.orgs.get_mut(org) else {
-            return;
-        };
+        let entry = &mut self.entry;
         if replaces {
             // Narrower beats wider, then newer beats older: the first that fits is taken.
             let rank = rank(&change.who);
@@ -161,7 +163,7 @@ impl<'p> Compiler<'p> {
     }
 
     /// A limit that only this org has.
-    fn add_limit(&mut self, change: &'p Override, org: IdHash) {
+    fn add_limit(&mut self, change: &Override) {
         let scope = change.scope.clone().unwrap_or_default();
         let scope = match change.who {
             Who::Org => scope,
@@ -190,17 +192,20 @@ impl<'p> Compiler<'p> {
             values: change.values.clone(),
             line: change.line,
         };
-        policy.values.check(change.line, &change.path, &mut self.problems);
-        let routes = self.routes(pattern, change.line);
+        policy.values.check(change.line, &change.path, self.problems);
+        let routes = self.routes_of(pattern, change.line);
         let limit = self.overridden(&policy, routes, change, None);
         let when = condition(change);
-        if let Some(entry) = self.catalogue.orgs.get_mut(org) {
-            entry.extras.push(Extra { when, limit });
-        }
+        self.entry.extras.push(Extra { when, limit });
+    }
+
+    fn routes_of(&mut self, pattern: &Pattern, line: usize) -> Routes {
+        self.common
+            .routes_of(pattern, &mut self.routes, line, self.problems)
     }
 
     fn overridden(&self, policy: &Policy, routes: Routes, change: &Override, hides: Option<u64>) -> Limit {
-        let mut limit = Limit::new(policy, routes, self.catalogue.seed);
+        let mut limit = Limit::new(policy, routes, self.common.seed);
         limit.origin.overridden = Some(Box::new(OverrideNote {
             line: change.line,
             who: change.who.to_string().into(),

@@ -66,10 +66,10 @@ impl Catalogue {
             levels: SmallVec::new(),
             limits: SmallVec::new(),
             formers: SmallVec::new(),
-            tier: &self.tiers[0],
+            tier: &self.common.tiers[0],
             tier_index: 0,
             class: None,
-            zone: &self.stranger.zone,
+            zone: &self.common.stranger.zone,
         }
     }
 
@@ -77,7 +77,7 @@ impl Catalogue {
     fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp, stack: &mut Stack<'s>) {
         let mut lookup = self.look_up(request);
         let org = lookup.org;
-        stack.tier = &self.tiers[org.tier as usize];
+        stack.tier = &self.common.tiers[org.tier as usize];
         stack.tier_index = org.tier;
         stack.class = lookup.class;
         stack.zone = &org.zone;
@@ -88,7 +88,7 @@ impl Catalogue {
                 .flatten()
             {
                 Some(replacement) => &replacement.limit,
-                None => &self.limits[*index as usize],
+                None => &self.common.limits[*index as usize],
             };
             stack.push(limit, org, request, &mut lookup);
         }
@@ -101,22 +101,22 @@ impl Catalogue {
     }
 
     pub(super) fn look_up<'s, 'r, 'a>(&'s self, request: &'r Request<'a>) -> Lookup<'s, 'r, 'a> {
-        let ids = Ids::new(self.seed, request);
-        let org = request.org.and_then(|org| self.orgs.get(ids.org, org));
-        let (routes, class) = match &request.endpoint {
-            None => (Matches::new(), None),
-            Some(endpoint) => {
-                let class = self
-                    .classes
-                    .matches(endpoint)
-                    .first()
-                    .map(|entry| self.class_of[*entry as usize]);
-                (self.routes.matches(endpoint), class)
+        let common = &*self.common;
+        let ids = Ids::new(common.seed, request);
+        let org = request.org.and_then(|org| self.orgs.get(ids.org, org, common));
+        let org = org.unwrap_or(&common.stranger);
+        let (mut routes, mut class) = (Matches::new(), None);
+        if let Some(endpoint) = &request.endpoint {
+            let classes = common.classes.matches(endpoint);
+            class = classes.first().map(|entry| common.class_of[*entry as usize]);
+            routes = common.routes.matches(endpoint);
+            if let Some(own) = &org.routes {
+                routes.extend(own.matches(endpoint));
             }
-        };
+        }
         Lookup {
             ids,
-            org: org.unwrap_or(&self.stranger),
+            org,
             routes,
             class,
         }

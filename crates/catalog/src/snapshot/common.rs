@@ -1,0 +1,203 @@
+//! What all orgs have in common: policies, tiers, routes and classes, compiled.
+
+use std::collections::HashMap;
+
+use tollgate_core::{Algorithm, KeySeed};
+
+use super::Tier;
+use super::limit::{Limit, Routes};
+use super::org::OrgEntry;
+use super::resolve::sort_key;
+use crate::document::Problems;
+use crate::model::{DEFAULT_TIER, Org, Policy, PolicySet};
+use crate::route::{Pattern, Router};
+
+pub(super) struct Common {
+    pub(super) seed: KeySeed,
+    /// As they were written, for overrides to change.
+    pub(super) policies: Vec<Policy>,
+    /// The same, compiled, in the same order.
+    pub(super) limits: Vec<Limit>,
+    pub(super) tiers: Vec<Tier>,
+    pub(super) tier_names: HashMap<Box<str>, u32>,
+    /// What an org is that the catalogue does not know.
+    pub(super) stranger: OrgEntry,
+    pub(super) routes: Router,
+    route_numbers: HashMap<Pattern, u32>,
+    pub(super) classes: Router,
+    pub(super) class_names: Vec<Box<str>>,
+    /// The class of each entry of `classes`.
+    pub(super) class_of: Vec<u32>,
+}
+
+impl Common {
+    /// Compiles what of a set is not of an org. The tiers are those that are declared, and those that orgs and
+    /// policies name.
+    pub(super) fn compile<'t>(
+        set: &'t PolicySet,
+        tiers_of_orgs: impl Iterator<Item = &'t str>,
+        seed: KeySeed,
+        problems: &mut Problems,
+    ) -> Self {
+        let mut common = Self {
+            seed,
+            policies: set.policies.clone(),
+            limits: Vec::new(),
+            tiers: Vec::new(),
+            tier_names: HashMap::new(),
+            stranger: OrgEntry::plain(&Org::named(""), 0),
+            routes: Router::default(),
+            route_numbers: HashMap::new(),
+            classes: Router::default(),
+            class_names: Vec::new(),
+            class_of: Vec::new(),
+        };
+        common.add_classes(set);
+        common.add_limits(problems);
+        let named = set.tiers.iter().map(String::as_str);
+        let of_policies = set.policies.iter().filter_map(|policy| policy.tier.as_deref());
+        for name in [DEFAULT_TIER]
+            .into_iter()
+            .chain(named)
+            .chain(tiers_of_orgs)
+            .chain(of_policies)
+        {
+            common.add_tier(name);
+        }
+        common.check_shared_buckets(problems);
+        common
+    }
+
+    /// The number of a tier; an unknown one counts as the default.
+    pub(super) fn tier_number(&self, name: &str) -> u32 {
+        self.tier_names.get(name).copied().unwrap_or(0)
+    }
+
+    /// The number of a pattern's routes. One that no policy has is added to the routes of an org's own, which
+    /// are numbered on from here.
+    pub(super) fn routes_of(
+        &self,
+        pattern: &Pattern,
+        own: &mut OwnRoutes,
+        line: usize,
+        problems: &mut Problems,
+    ) -> Routes {
+        match pattern {
+            Pattern::Any => Routes::Any,
+            Pattern::Class(class) => {
+                let known = self.class_names.iter().position(|name| **name == *class);
+                if let Some(number) = known.and_then(|number| u32::try_from(number).ok()) {
+                    return Routes::Class(number);
+                }
+                let message = format!("there is no endpoint class `{class}`");
+                problems.add(line, "endpointPattern", message);
+                Routes::Any
+            }
+            Pattern::Route(route) => {
+                if let Some(number) = self.route_numbers.get(pattern) {
+                    return Routes::Route(*number);
+                }
+                let next = self.route_numbers.len() + own.numbers.len();
+                let next = u32::try_from(next).unwrap_or(u32::MAX);
+                let number = *own.numbers.entry(pattern.clone()).or_insert(next);
+                if number == next {
+                    own.router.add(route, number);
+                }
+                Routes::Route(number)
+            }
+        }
+    }
+
+    fn add_classes(&mut self, set: &PolicySet) {
+        for (entry, class) in (0..).zip(&set.endpoint_classes) {
+            let known = self.class_names.iter().position(|name| **name == class.class);
+            let number = known.unwrap_or_else(|| {
+                self.class_names.push(class.class.as_str().into());
+                self.class_names.len() - 1
+            });
+            self.class_of.push(u32::try_from(number).unwrap_or(u32::MAX));
+            match &class.pattern {
+                Pattern::Route(route) => self.classes.add(route, entry),
+                // Every path is below the root.
+                _ => self.classes.add(&everything(), entry),
+            }
+        }
+    }
+
+    fn add_limits(&mut self, problems: &mut Problems) {
+        let mut own = OwnRoutes::default();
+        let mut limits = Vec::with_capacity(self.policies.len());
+        for policy in &self.policies {
+            let routes = self.routes_of(&policy.pattern, &mut own, policy.line, problems);
+            limits.push(Limit::new(policy, routes, self.seed));
+        }
+        self.limits = limits;
+        (self.routes, self.route_numbers) = (own.router, own.numbers);
+    }
+
+    fn add_tier(&mut self, name: &str) {
+        if self.tier_names.contains_key(name) {
+            return;
+        }
+        let number = u32::try_from(self.tiers.len()).unwrap_or(u32::MAX);
+        let fits = |limit: &Limit| limit.origin.tier.as_deref().is_none_or(|tier| tier == name);
+        let numbered = (0..).zip(&self.limits);
+        let mut limits: Vec<u32> = numbered
+            .filter(|(_, limit)| fits(limit))
+            .map(|(number, _)| number)
+            .collect();
+        limits.sort_by_key(|index| sort_key(&self.limits[*index as usize]));
+        self.tier_names.insert(name.into(), number);
+        self.tiers.push(Tier {
+            name: name.into(),
+            limits,
+        });
+    }
+
+    /// A bucket can't refill at two rates: limits of one tier that share a bucket must agree on theirs.
+    fn check_shared_buckets(&self, problems: &mut Problems) {
+        for tier in &self.tiers {
+            let mut seen: HashMap<_, &Limit> = HashMap::new();
+            for limit in tier.limits.iter().map(|index| &self.limits[*index as usize]) {
+                if !matches!(
+                    limit.rule.algorithm,
+                    Algorithm::TokenBucket | Algorithm::LeakyBucket
+                ) {
+                    continue;
+                }
+                if let Some(other) = seen.insert(limit.counter, limit)
+                    && other.rule.limit != limit.rule.limit
+                {
+                    let message = format!(
+                        "shares its counter with the policy `{}`, and a bucket can't refill at two rates: give both the same limit",
+                        other.id
+                    );
+                    problems.add(limit.origin.line, format!("policies ({})", limit.id), message);
+                }
+            }
+        }
+        problems.0.dedup();
+    }
+}
+
+/// Routes that are an org's own.
+#[derive(Default)]
+pub(super) struct OwnRoutes {
+    router: Router,
+    numbers: HashMap<Pattern, u32>,
+}
+
+impl OwnRoutes {
+    /// The router, if it has any.
+    pub(super) fn into_router(self) -> Option<Box<Router>> {
+        (!self.numbers.is_empty()).then(|| Box::new(self.router))
+    }
+}
+
+fn everything() -> crate::route::Route {
+    crate::route::Route {
+        method: None,
+        segments: Vec::new(),
+        open: true,
+    }
+}
