@@ -6,6 +6,7 @@
 
 pub mod document;
 pub mod model;
+pub mod repository;
 mod request;
 pub mod route;
 pub mod snapshot;

@@ -29,6 +29,8 @@ pub struct Request<'a> {
     pub cost: u64,
     /// What it costs in other units.
     pub costs: SmallVec<[(&'a str, u64); 2]>,
+    /// It came by a key for trying things out: its org's counts are others than those of live keys.
+    pub test: bool,
     /// Its descriptors.
     pub descriptors: SmallVec<[(&'a str, &'a str); 4]>,
 }

@@ -33,6 +33,15 @@ impl KeySeed {
 }
 
 impl IdHash {
+    /// The hash of the same id in a world of its own.
+    #[must_use]
+    pub fn apart(self) -> Self {
+        Self(
+            self.0 ^ 0x5851_f42d_4c95_7f2d,
+            self.1.rotate_left(17) ^ 0x1405_7b7e_f767_814f,
+        )
+    }
+
     /// 64 bits of it, for tables and shards.
     pub fn short(self) -> u64 {
         self.0

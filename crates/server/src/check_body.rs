@@ -7,7 +7,11 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::route::Endpoint;
+use tollgate_catalog::snapshot::Snapshot;
 use tollgate_catalog::{Request, RequestError};
+use tollgate_core::Timestamp;
+
+use crate::secret::{SecretHash, well_formed};
 
 /// How many scopes, descriptors or costs a request may carry.
 const MAX_ITEMS: usize = 64;
@@ -80,13 +84,13 @@ impl<'a> CheckBody<'a> {
         self.at.as_ref()
     }
 
-    /// The request it asks about, if it is one.
-    pub fn request(&self) -> Result<Request<'_>, BodyError> {
-        // Keys come with the control plane; until then there is none to know.
-        if let Some(key) = text(self.api_key.as_ref()) {
-            Request::id("apiKey", Some(key))?;
-            return Err(BodyError::UnknownKey);
-        }
+    /// The request it asks about, if it is one. A key's secret is looked up in the snapshot; where there is none,
+    /// no key is known.
+    pub fn request<'r>(
+        &'r self,
+        snapshot: Option<&'r Snapshot>,
+        now: Timestamp,
+    ) -> Result<Request<'r>, BodyError> {
         let mut request = Request {
             org: Request::id("orgId", text(self.org_id.as_ref()))?,
             app: Request::id("appId", text(self.app_id.as_ref()))?,
@@ -100,6 +104,10 @@ impl<'a> CheckBody<'a> {
             cost: self.cost.unwrap_or(1),
             ..Request::default()
         };
+        if let Some(secret) = text(self.api_key.as_ref()) {
+            Request::id("apiKey", Some(secret))?;
+            identify(&mut request, secret, snapshot, now)?;
+        }
         if let Some(Texts(scopes)) = &self.scopes {
             bounded("scopes", scopes.len())?;
             for scope in scopes {
@@ -121,6 +129,30 @@ impl<'a> CheckBody<'a> {
         }
         Ok(request)
     }
+}
+
+/// Fills in whom a key's secret stands for. What the request says besides must not contradict it.
+pub fn identify<'r>(
+    request: &mut Request<'r>,
+    secret: &str,
+    snapshot: Option<&'r Snapshot>,
+    now: Timestamp,
+) -> Result<(), BodyError> {
+    let known = snapshot.filter(|_| well_formed(secret));
+    let known = known.and_then(|snapshot| snapshot.api_key(&SecretHash::of(secret).bytes(), now));
+    let key = known.ok_or(BodyError::UnknownKey)?;
+    for (field, said, stands_for) in [
+        ("orgId", &mut request.org, &key.org),
+        ("appId", &mut request.app, &key.app),
+        ("keyId", &mut request.key, &key.id),
+    ] {
+        if said.is_some_and(|said| *said != **stands_for) {
+            return Err(RequestError::new(field, "contradicts the API key").into());
+        }
+        *said = Some(stands_for);
+    }
+    request.test = key.test;
+    Ok(())
 }
 
 /// Reads a JSON object. Left to itself serde would take a list for one, too, its items for the fields in order.

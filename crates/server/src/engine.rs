@@ -13,6 +13,8 @@ use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{Decision, KeySeed, Mode, Timestamp};
 use tollgate_counters::{Commit, MemoryStore, StoreFull};
 
+use crate::clock;
+
 /// Counters held at most unless configured: about 650 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
 
@@ -65,12 +67,20 @@ impl Engine {
         self.snapshot.load()
     }
 
-    /// Puts another policy set in force, or leaves all as it is if it does not compile.
-    pub fn replace(&self, set: &PolicySet, now: Timestamp) -> Result<(), Problems> {
+    /// The snapshot in force, to be held across an await.
+    pub fn snapshot_full(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Compiles a policy set as what would replace the snapshot in force.
+    pub fn compile(&self, set: &PolicySet) -> Result<Snapshot, Problems> {
         let past = self.snapshot.load_full();
-        let snapshot = Snapshot::compile(set, self.seed, Some((&past, now)))?;
+        Snapshot::compile(set, self.seed, Some((&past, clock::now())))
+    }
+
+    /// Puts a snapshot in force.
+    pub fn install(&self, snapshot: Snapshot) {
         self.snapshot.store(Arc::new(snapshot));
-        Ok(())
     }
 
     /// Decides a request.

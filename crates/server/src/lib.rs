@@ -4,6 +4,7 @@
 //! a decision looks like from outside; [`cli`] is what a person types.
 
 pub mod answer;
+pub mod catalogue;
 pub mod check_body;
 pub mod cli;
 pub mod clock;
@@ -14,5 +15,6 @@ pub mod explanation;
 pub mod fit;
 pub mod metrics;
 pub mod policies;
+pub mod secret;
 pub mod serve;
 pub mod settings;

@@ -9,8 +9,7 @@ use tokio::sync::watch;
 use tollgate_catalog::document::{Problems, parse_policy_set};
 use tollgate_catalog::model::PolicySet;
 
-use crate::clock;
-use crate::engine::Engine;
+use crate::catalogue::{Catalogue, CatalogueError};
 use crate::metrics::Metrics;
 use crate::serve::stopped;
 
@@ -83,7 +82,7 @@ pub fn load(path: Option<&Path>) -> Result<PolicySet, PolicyFileError> {
 pub async fn watch(
     path: PathBuf,
     mut seen: Option<Stamp>,
-    engine: Arc<Engine>,
+    catalogue: Arc<Catalogue>,
     metrics: Arc<Metrics>,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -103,20 +102,31 @@ pub async fn watch(
             continue;
         }
         seen = now;
-        let (path, engine, metrics) = (path.clone(), engine.clone(), metrics.clone());
-        // Reading and compiling a large file must not hold the runtime up.
-        let _ = tokio::task::spawn_blocking(move || reload(&path, &engine, &metrics)).await;
+        // Reading a large file must not hold the runtime up.
+        let reading = path.clone();
+        let read = tokio::task::spawn_blocking(move || read_file(&reading)).await;
+        let Ok(read) = read else { continue };
+        reload(&path, read, &catalogue, &metrics).await;
     }
 }
 
-fn reload(path: &Path, engine: &Engine, metrics: &Metrics) {
-    let applied = read_file(path).and_then(|set| {
-        let replaced = engine.replace(&set, clock::now());
-        replaced.map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems))
-    });
+async fn reload(
+    path: &Path,
+    read: Result<PolicySet, PolicyFileError>,
+    catalogue: &Catalogue,
+    metrics: &Metrics,
+) {
+    let applied = match read {
+        Ok(set) => catalogue.replace_file(set).await.map_err(|error| match error {
+            CatalogueError::Problems(problems) => {
+                PolicyFileError::Invalid(path.to_owned(), problems).to_string()
+            }
+            error @ CatalogueError::Repository(_) => error.to_string(),
+        }),
+        Err(error) => Err(error.to_string()),
+    };
     match applied {
         Ok(()) => {
-            metrics.installed(&engine.snapshot());
             tracing::info!(file = %path.display(), "policies reloaded");
         }
         Err(error) => {

@@ -9,7 +9,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
+use tollgate_catalog::repository::Repository;
 
+use crate::catalogue::{Catalogue, FileSet};
 use crate::clock;
 use crate::control_plane::{AdminToken, ControlPlane, router};
 use crate::data_plane::{DataPlane, Limits, Server};
@@ -34,7 +36,10 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         let path = settings.policies.clone().unwrap_or_default();
         policies::PolicyFileError::Invalid(path, problems).to_string()
     })?;
-    drop(set);
+    let file = FileSet {
+        given: settings.policies.is_some(),
+        set,
+    };
     std::fs::create_dir_all(&settings.data_dir)
         .map_err(|error| format!("--data-dir: {}: {error}", settings.data_dir.display()))?;
     let token = match &settings.admin_token {
@@ -57,18 +62,35 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         .enable_all()
         .build()
         .map_err(|error| format!("no runtime: {error}"))?;
-    runtime.block_on(run(settings, stamp, Arc::new(engine), token, [http, grpc, admin]))
+    let start = Start {
+        stamp,
+        file,
+        engine: Arc::new(engine),
+        token,
+    };
+    runtime.block_on(run(settings, start, [http, grpc, admin]))
 }
 
-async fn run(
-    settings: Settings,
+/// What was found before anything is served.
+struct Start {
     stamp: Option<policies::Stamp>,
+    file: FileSet,
     engine: Arc<Engine>,
     token: AdminToken,
-    [http, grpc, admin]: [TcpListener; 3],
-) -> Result<(), String> {
+}
+
+async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener; 3]) -> Result<(), String> {
+    let Start {
+        stamp,
+        file,
+        engine,
+        token,
+    } = start;
     let metrics = Arc::new(Metrics::default());
-    metrics.installed(&engine.snapshot());
+    let repository = Repository::open(&settings.database).await;
+    let repository = repository.map_err(|error| format!("--database: {error}"))?;
+    let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), file).await;
+    let catalogue = catalogue.map_err(|error| format!("--database: {error}"))?;
     let (stop, stopped) = watch::channel(false);
     let line = listening_line(&http, &grpc, &admin)?;
     let fail = |error: std::io::Error| format!("could not start: {error}");
@@ -87,6 +109,7 @@ async fn run(
         engine: engine.clone(),
         metrics: metrics.clone(),
         token,
+        catalogue: catalogue.clone(),
     });
     let admin = tokio::spawn(serve_admin(
         listener(admin).map_err(fail)?,
@@ -96,8 +119,15 @@ async fn run(
     let grpc = tokio::spawn(serve_grpc(listener(grpc).map_err(fail)?, stopped.clone()));
     tokio::spawn(sweep(engine.clone(), stopped.clone()));
     if let Some(path) = settings.policies.clone() {
-        tokio::spawn(policies::watch(path, stamp, engine, metrics, stopped));
+        tokio::spawn(policies::watch(
+            path,
+            stamp,
+            catalogue.clone(),
+            metrics,
+            stopped.clone(),
+        ));
     }
+    let follower = tokio::spawn(catalogue.clone().follow(stopped));
     // Signals are caught before the line is out: whoever reads it may send one at once.
     let fail = |error: std::io::Error| format!("could not catch signals: {error}");
     let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
@@ -115,7 +145,8 @@ async fn run(
     tracing::info!("draining");
     let _ = stop.send(true);
     let _ = tokio::task::spawn_blocking(|| server.join()).await;
-    let _ = tokio::join!(admin, grpc);
+    let _ = tokio::join!(admin, grpc, follower);
+    catalogue.repository().close().await;
     Ok(())
 }
 

@@ -36,6 +36,14 @@ pub struct Flags {
         hide_env_values = true
     )]
     pub admin_token: Option<String>,
+    /// Keep the catalogue here: `postgres://…`, or `sqlite:FILE` [default: SQLite in the data directory]
+    #[arg(
+        long,
+        env = "TOLLGATE_DATABASE_URL",
+        value_name = "URL",
+        hide_env_values = true
+    )]
+    pub database: Option<String>,
     /// Apply this policy file at start and whenever it changes [default: a small demonstration set]
     #[arg(long, env = "TOLLGATE_POLICIES", value_name = "FILE")]
     pub policies: Option<PathBuf>,
@@ -87,6 +95,8 @@ pub struct Settings {
     pub admin: SocketAddr,
     /// The admin token, if it is given.
     pub admin_token: Option<String>,
+    /// Where the catalogue is kept.
+    pub database: String,
     /// The policy file.
     pub policies: Option<PathBuf>,
     /// The header styles.
@@ -117,8 +127,11 @@ impl Settings {
             let parsed = text.parse::<SocketAddr>();
             parsed.map_err(|_| format!("--{name}: `{text}` is not an address such as 127.0.0.1:8080"))
         };
+        let data_dir = flags.data_dir.unwrap_or_else(|| PathBuf::from("./tollgate-data"));
+        let in_data_dir = || format!("sqlite:{}", data_dir.join("catalogue.sqlite3").display());
         let settings = Self {
-            data_dir: flags.data_dir.unwrap_or_else(|| PathBuf::from("./tollgate-data")),
+            database: flags.database.unwrap_or_else(in_data_dir),
+            data_dir,
             http: address("http", flags.http, "127.0.0.1:8080")?,
             grpc: address("grpc", flags.grpc, "127.0.0.1:8081")?,
             admin: address("admin", flags.admin, "127.0.0.1:8090")?,
@@ -172,6 +185,7 @@ impl Flags {
             grpc: self.grpc.or(file.grpc),
             admin: self.admin.or(file.admin),
             admin_token: self.admin_token.or(file.admin_token),
+            database: self.database.or(file.database),
             policies: self.policies.or(file.policies),
             headers: self.headers.or(file.headers),
             region: self.region.or(file.region),
@@ -208,6 +222,7 @@ fn read_config(path: &Path) -> Result<Flags, String> {
         grpc: text("grpc", &mut problems),
         admin: text("admin", &mut problems),
         admin_token: text("admin-token", &mut problems),
+        database: text("database", &mut problems),
         policies: text("policies", &mut problems).map(PathBuf::from),
         headers: text("headers", &mut problems),
         region: text("region", &mut problems),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::fields::Fields;
 use super::problem::{Problems, suggestion};
 use super::yaml::parse_yaml;
-use crate::model::{DEFAULT_TIER, EndpointClass, Org, Override, Policy, PolicySet, check_id};
+use crate::model::{DEFAULT_TIER, EndpointClass, Org, Override, Policy, PolicySet, read_tier};
 use crate::route::Pattern;
 
 /// Reads a policy file, noting every problem. What refers to something else in the file is checked too;
@@ -20,7 +20,7 @@ pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
     let set = PolicySet {
         tiers: read_each(&mut fields, "tiers", &mut problems, read_tier),
         orgs: read_each(&mut fields, "orgs", &mut problems, Org::read),
-        endpoint_classes: read_each(&mut fields, "endpointClasses", &mut problems, read_class),
+        endpoint_classes: read_each(&mut fields, "endpointClasses", &mut problems, EndpointClass::read),
         policies: read_each(&mut fields, "policies", &mut problems, Policy::read),
         overrides: read_each(&mut fields, "overrides", &mut problems, Override::read),
     };
@@ -47,39 +47,6 @@ fn read_each<T>(
         }
     }
     all
-}
-
-fn read_tier(mut fields: Fields<'_>, problems: &mut Problems) -> Option<String> {
-    let name = fields.parsed("tier", problems, |text| match check_id(text) {
-        Ok(()) if text == "*" => Err("`*` stands for every tier and can't name one".to_owned()),
-        Ok(()) => Ok(text.to_owned()),
-        Err(problem) => Err(problem.to_owned()),
-    });
-    if !fields.has("tier") {
-        fields.problem(problems, "tier", "is missing");
-    }
-    fields.finish(problems);
-    name
-}
-
-fn read_class(mut fields: Fields<'_>, problems: &mut Problems) -> Option<EndpointClass> {
-    let pattern = fields.parsed("pattern", problems, |text| match Pattern::parse(text)? {
-        Pattern::Class(_) => Err("a class is made of routes, not of classes".to_owned()),
-        pattern => Ok(pattern),
-    });
-    let class = fields.parsed("class", problems, |text| {
-        check_id(text).map(|()| text.to_owned()).map_err(str::to_owned)
-    });
-    for name in ["pattern", "class"] {
-        if !fields.has(name) {
-            fields.problem(problems, name, "is missing");
-        }
-    }
-    fields.finish(problems);
-    Some(EndpointClass {
-        pattern: pattern?,
-        class: class?,
-    })
 }
 
 fn check_repeats(set: &PolicySet, problems: &mut Problems) {

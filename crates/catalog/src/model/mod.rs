@@ -14,6 +14,7 @@ pub use policy::{Accuracy, Descriptor, FailMode, Policy, PolicyMode, Values, Zon
 pub use scope::{Dimension, Scope};
 pub use window::Window;
 
+use crate::document::{Fields, Problems};
 use crate::route::Pattern;
 
 /// The tier of orgs the catalogue does not know, and of requests without an org.
@@ -26,6 +27,43 @@ pub struct EndpointClass {
     pub pattern: Pattern,
     /// The name.
     pub class: String,
+}
+
+impl EndpointClass {
+    /// Reads `{pattern, class}`.
+    pub fn read(mut fields: Fields<'_>, problems: &mut Problems) -> Option<Self> {
+        let pattern = fields.parsed("pattern", problems, |text| match Pattern::parse(text)? {
+            Pattern::Class(_) => Err("a class is made of routes, not of classes".to_owned()),
+            pattern => Ok(pattern),
+        });
+        let class = fields.parsed("class", problems, |text| {
+            check_id(text).map(|()| text.to_owned()).map_err(str::to_owned)
+        });
+        for name in ["pattern", "class"] {
+            if !fields.has(name) {
+                fields.problem(problems, name, "is missing");
+            }
+        }
+        fields.finish(problems);
+        Some(Self {
+            pattern: pattern?,
+            class: class?,
+        })
+    }
+}
+
+/// Reads a tier, `{tier}`: all there is to it is its name.
+pub fn read_tier(mut fields: Fields<'_>, problems: &mut Problems) -> Option<String> {
+    let name = fields.parsed("tier", problems, |text| match check_id(text) {
+        Ok(()) if text == "*" => Err("`*` stands for every tier and can't name one".to_owned()),
+        Ok(()) => Ok(text.to_owned()),
+        Err(problem) => Err(problem.to_owned()),
+    });
+    if !fields.has("tier") {
+        fields.problem(problems, "tier", "is missing");
+    }
+    fields.finish(problems);
+    name
 }
 
 /// All that a policy file, or the catalogue, holds.

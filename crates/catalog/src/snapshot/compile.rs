@@ -103,6 +103,30 @@ impl Snapshot {
         })
     }
 
+    /// The same with some more orgs that were checked before. They are compiled when they are first asked for.
+    #[must_use]
+    pub fn with_idle_orgs(&self, records: Vec<OrgRecord>) -> Self {
+        let seed = self.catalogue.common.seed;
+        let mut orgs = OrgTable::sized(self.catalogue.orgs.len() + records.len());
+        orgs.adopt(&self.catalogue.orgs);
+        for record in records {
+            orgs.put(seed.id(record.org.id.as_bytes()), Arc::new(record), None);
+        }
+        Self {
+            keys: self.keys.clone(),
+            formers: self.formers.clone(),
+            catalogue: Arc::new(Catalogue {
+                common: self.catalogue.common.clone(),
+                orgs,
+            }),
+        }
+    }
+
+    /// What the orgs were made from.
+    pub fn records(&self) -> impl Iterator<Item = &OrgRecord> {
+        self.catalogue.orgs.records().map(|record| &**record)
+    }
+
     /// What an org was made from.
     pub fn record(&self, org: &str) -> Option<&Arc<OrgRecord>> {
         let hash = self.catalogue.common.seed.id(org.as_bytes());

@@ -10,7 +10,10 @@ use crate::request::Request;
 pub(super) struct Ids<'r, 'a> {
     seed: KeySeed,
     request: &'r Request<'a>,
-    /// The org's; of a request without one, the hash of no text, which no org can have.
+    /// The org's, by which the catalogue knows it; of a request without one, the hash of no text, which no org
+    /// can have.
+    pub(super) known: IdHash,
+    /// The org's, by which it is counted: another one for its test keys.
     pub(super) org: IdHash,
     app: Option<IdHash>,
     key: Option<IdHash>,
@@ -19,10 +22,12 @@ pub(super) struct Ids<'r, 'a> {
 
 impl<'r, 'a> Ids<'r, 'a> {
     pub(super) fn new(seed: KeySeed, request: &'r Request<'a>) -> Self {
+        let known = seed.id(request.org.unwrap_or_default().as_bytes());
         Self {
             seed,
             request,
-            org: seed.id(request.org.unwrap_or_default().as_bytes()),
+            known,
+            org: if request.test { known.apart() } else { known },
             app: None,
             key: None,
             user: None,

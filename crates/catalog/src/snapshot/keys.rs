@@ -61,9 +61,8 @@ impl Snapshot {
             keys.put(Arc::new(key), |known| known.hash == hash);
         }
         Self {
-            catalogue: self.catalogue.clone(),
-            formers: self.formers.clone(),
             keys: Arc::new(keys),
+            ..self.clone()
         }
     }
 }

@@ -34,7 +34,8 @@ pub struct Tier {
     limits: Vec<u32>,
 }
 
-/// A compiled policy set, and what it replaced a short while ago.
+/// A compiled policy set, and what it replaced a short while ago. Cloning it copies a few pointers.
+#[derive(Clone)]
 pub struct Snapshot {
     catalogue: Arc<Catalogue>,
     formers: Vec<Past>,

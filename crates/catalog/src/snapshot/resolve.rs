@@ -103,7 +103,7 @@ impl Catalogue {
     pub(super) fn look_up<'s, 'r, 'a>(&'s self, request: &'r Request<'a>) -> Lookup<'s, 'r, 'a> {
         let common = &*self.common;
         let ids = Ids::new(common.seed, request);
-        let org = request.org.and_then(|org| self.orgs.get(ids.org, org, common));
+        let org = request.org.and_then(|org| self.orgs.get(ids.known, org, common));
         let org = org.unwrap_or(&common.stranger);
         let (mut routes, mut class) = (Matches::new(), None);
         if let Some(endpoint) = &request.endpoint {

@@ -50,6 +50,14 @@ impl OrgTable {
         self.0.put(slot, |known| known.is(hash, &id.org.id));
     }
 
+    /// Takes over all of another table, compiled or not.
+    pub(super) fn adopt(&mut self, other: &Self) {
+        for slot in other.0.iter() {
+            self.0
+                .put(slot.clone(), |known| known.is(slot.hash, &slot.record.org.id));
+        }
+    }
+
     /// Takes an org out.
     pub(super) fn remove(&mut self, hash: IdHash, id: &str) {
         self.0.remove(hash.short(), |slot| slot.is(hash, id));

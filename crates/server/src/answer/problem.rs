@@ -50,6 +50,66 @@ impl Problem {
         }
     }
 
+    /// The caller is known, but may not do this.
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self {
+            status: 403,
+            error: "forbidden",
+            title: "Forbidden",
+            detail: detail.into(),
+        }
+    }
+
+    /// It stands against something that is there.
+    pub fn conflict(detail: impl Into<String>) -> Self {
+        Self {
+            status: 409,
+            error: "conflict",
+            title: "Conflict",
+            detail: detail.into(),
+        }
+    }
+
+    /// A condition of the request does not hold.
+    pub fn precondition(detail: impl Into<String>) -> Self {
+        Self {
+            status: 412,
+            error: "precondition_failed",
+            title: "Precondition failed",
+            detail: detail.into(),
+        }
+    }
+
+    /// There is too much of it.
+    pub fn too_large(detail: impl Into<String>) -> Self {
+        Self {
+            status: 413,
+            error: "body_too_large",
+            title: "Body too large",
+            detail: detail.into(),
+        }
+    }
+
+    /// It can be read, but makes no sense.
+    pub fn unprocessable(detail: impl Into<String>) -> Self {
+        Self {
+            status: 422,
+            error: "unprocessable",
+            title: "Unprocessable",
+            detail: detail.into(),
+        }
+    }
+
+    /// The catalogue's database does not answer; decisions go on.
+    pub fn catalogue_unavailable() -> Self {
+        Self {
+            status: 503,
+            error: "catalogue_unavailable",
+            title: "Catalogue unavailable",
+            detail: "The catalogue's database does not answer. Nothing was changed.".into(),
+        }
+    }
+
     /// Tollgate itself can't decide.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self {

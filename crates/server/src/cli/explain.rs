@@ -71,7 +71,9 @@ fn by_file(path: &Path, body: &Value) -> Result<Value, String> {
         .map_err(|problems| policies::PolicyFileError::Invalid(path.to_owned(), problems).to_string())?;
     let text = body.to_string();
     let body: CheckBody<'_> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    let request = body.request().map_err(|error| error.to_string())?;
+    let request = body
+        .request(None, clock::now())
+        .map_err(|error| error.to_string())?;
     let explained = explanation::explain(&engine, &engine.snapshot(), &request, clock::now());
     let explained = explained.map_err(|full| full.to_string())?;
     serde_json::to_value(explained).map_err(|error| error.to_string())

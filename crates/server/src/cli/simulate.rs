@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let snapshot = engine.snapshot();
     let other = other.as_ref().map(|other| (other, other.snapshot()));
     recording.each(|body, at| {
-        let request = body.request().map_err(|error| error.to_string())?;
+        let request = body.request(None, at).map_err(|error| error.to_string())?;
         let commit = if body.dry_run() {
             Commit::DryRun
         } else {

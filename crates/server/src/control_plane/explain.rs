@@ -1,36 +1,21 @@
 //! `POST /v1/ratelimit/explain`: which policies apply to a request, which don't, and why.
 
-use std::sync::Arc;
-
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Json, Response};
-
-use super::ControlPlane;
+use super::ask::{Answer, Answered, Ask};
 use crate::answer::Problem;
 use crate::check_body::{CheckBody, read_object};
 use crate::clock;
 use crate::explanation::explain as explain_request;
 
 /// Takes a check's body; charges nothing.
-pub(super) async fn explain(
-    State(plane): State<Arc<ControlPlane>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    match answer(&plane, &headers, &body) {
-        Ok(answer) => answer,
-        Err(problem) => problem.into_response(),
-    }
-}
-
-fn answer(plane: &ControlPlane, headers: &HeaderMap, body: &[u8]) -> Result<Response, Problem> {
-    plane.token.admit(headers)?;
-    let body: CheckBody<'_> = read_object(body)
+pub(super) async fn explain(ask: Ask) -> Answered {
+    ask.caller.read_platform()?;
+    let body: CheckBody<'_> = read_object(&ask.body)
         .map_err(|error| Problem::bad_request(format!("The body is not a check: {error}.")))?;
-    let request = body.request()?;
-    let snapshot = plane.engine.snapshot();
-    let explanation = explain_request(&plane.engine, &snapshot, &request, clock::now())?;
-    Ok(Json(explanation).into_response())
+    let (snapshot, now) = (ask.plane.engine.snapshot_full(), clock::now());
+    let request = body.request(Some(&snapshot), now)?;
+    let explanation = explain_request(&ask.plane.engine, &snapshot, &request, now)?;
+    let explanation = serde_json::to_value(explanation);
+    explanation
+        .map(Answer::ok)
+        .map_err(|_| Problem::unavailable("The explanation can't be written."))
 }

@@ -19,6 +19,7 @@ pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> Response {
     Json(json!({
         "status": "ready",
         "store": "memory",
+        "catalogue": if plane.metrics.is_catalogue_away() { "away" } else { plane.catalogue.repository().backend() },
         "policyRevision": plane.metrics.revision(),
         "policies": snapshot.limits().len(),
         "orgs": snapshot.org_count(),

@@ -1,11 +1,24 @@
-//! The admin address: health, readiness, metrics and, behind the admin token, questions about policies.
+//! The admin address: health, readiness, metrics and, behind a token, the catalogue.
 //!
-//! A route's path names its file; the control plane's resources will stand here beside `explain`.
+//! A route's path names its file. [`ask`] has what they share: who asks, and the way all writes go.
 
+mod access;
+mod apps;
+mod ask;
+mod audit;
+mod endpoint_classes;
 mod explain;
 mod health;
+mod keys;
+mod lists;
 mod metrics;
+mod orgs;
+mod overrides;
+mod policies;
+pub mod role;
+mod tiers;
 mod token;
+mod tokens;
 
 use std::sync::Arc;
 
@@ -16,6 +29,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
 use crate::answer::{Problem, write_problem};
+use crate::catalogue::Catalogue;
 use crate::engine::Engine;
 use crate::metrics::Metrics;
 
@@ -27,8 +41,10 @@ pub struct ControlPlane {
     pub engine: Arc<Engine>,
     /// What counts.
     pub metrics: Arc<Metrics>,
-    /// Who may ask.
+    /// The token of whoever may do everything.
     pub token: AdminToken,
+    /// What can be changed.
+    pub catalogue: Arc<Catalogue>,
 }
 
 /// The largest body an admin route reads.
@@ -41,6 +57,52 @@ pub fn router(plane: Arc<ControlPlane>) -> Router {
         .route("/readyz", get(health::readyz))
         .route("/metrics", get(metrics::metrics))
         .route("/v1/ratelimit/explain", post(explain::explain))
+        .route("/v1/ratelimit/policies", get(policies::index).put(policies::put))
+        .route(
+            "/v1/ratelimit/policies/{id}",
+            get(policies::get).delete(policies::delete),
+        )
+        .route(
+            "/v1/ratelimit/endpoint-classes",
+            get(endpoint_classes::get).put(endpoint_classes::put),
+        )
+        .route("/v1/tiers", get(tiers::index))
+        .route(
+            "/v1/tiers/{tier}",
+            get(tiers::get).put(tiers::put).delete(tiers::delete),
+        )
+        .route("/v1/orgs", get(orgs::index))
+        .route(
+            "/v1/orgs/{org}",
+            get(orgs::get).put(orgs::put).delete(orgs::delete),
+        )
+        .route("/v1/orgs/{org}/audit", get(audit::of_org))
+        .route("/v1/orgs/{org}/apps", get(apps::index))
+        .route(
+            "/v1/orgs/{org}/apps/{app}",
+            get(apps::get).put(apps::put).delete(apps::delete),
+        )
+        .route(
+            "/v1/orgs/{org}/apps/{app}/keys",
+            get(keys::index).post(keys::post),
+        )
+        .route(
+            "/v1/orgs/{org}/apps/{app}/keys/{key}",
+            get(keys::get).delete(keys::delete),
+        )
+        .route("/v1/orgs/{org}/apps/{app}/keys/{key}/rotate", post(keys::rotate))
+        .route(
+            "/v1/orgs/{org}/ratelimit/overrides",
+            get(overrides::index).post(overrides::post),
+        )
+        .route(
+            "/v1/orgs/{org}/ratelimit/overrides/{id}",
+            get(overrides::get).delete(overrides::delete),
+        )
+        .route("/v1/tokens", get(tokens::index).post(tokens::post))
+        .route("/v1/tokens/{id}", get(tokens::get).delete(tokens::delete))
+        .route("/v1/audit", get(audit::index))
+        .route("/v1/audit/verify", get(audit::verify))
         .fallback(|| async { Problem::not_found() })
         .method_not_allowed_fallback(|| async {
             Problem {

@@ -5,7 +5,9 @@
 
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::route::Endpoint;
+use tollgate_catalog::snapshot::Snapshot;
 use tollgate_catalog::{Request, RequestError};
+use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
 use super::forwarded::{client_address, either, header, path_of};
@@ -13,11 +15,12 @@ use super::head::Head;
 use super::reply::Reply;
 use super::{Asked, DataPlane, query_value};
 use crate::answer::{Problem, write_denial, write_headers};
-use crate::check_body::BodyError;
+use crate::check_body::identify;
+use crate::clock;
 use crate::engine::Checked;
 
-/// What a Tollgate token begins with; other bearer tokens are the protected service's own.
-const TOKEN_PREFIX: &str = "tg_";
+/// What Tollgate's own secrets begin with; other bearer tokens are the protected service's.
+const KEY_PREFIXES: [&str; 3] = ["tgk_", "tgt_", "tg_"];
 
 pub(super) fn answer(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) {
     if let Err(problem) = decide(plane, asked, reply) {
@@ -31,8 +34,10 @@ fn decide(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) -> Result
         Some("403") => true,
         Some(_) => return Err(Problem::bad_request("`deny_status` can only be 403 or 429.")),
     };
+    let snapshot = plane.engine.snapshot();
+    let now = clock::now();
     let request = if plane.trusts(asked.peer) {
-        let mut request = read(asked.head)?;
+        let mut request = read(asked.head, &snapshot, now)?;
         request.ip = Some(client_address(asked.head, asked.peer, &plane.trusted_proxies));
         request
     } else {
@@ -41,8 +46,7 @@ fn decide(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) -> Result
             ..Request::new()
         }
     };
-    let snapshot = plane.engine.snapshot();
-    let checked = plane.decide(&snapshot, &request, Commit::Charge)?;
+    let checked = plane.decide(&snapshot, &request, Commit::Charge, now)?;
     if !checked.decision.allowed {
         refuse(&checked, deny_403, reply);
     }
@@ -52,16 +56,20 @@ fn decide(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) -> Result
     Ok(())
 }
 
-fn read<'b>(head: &Head<'b>) -> Result<Request<'b>, Problem> {
+fn read<'r>(head: &'r Head<'_>, snapshot: &'r Snapshot, now: Timestamp) -> Result<Request<'r>, Problem> {
     let bearer = header(head, "authorization")?.and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
-    let tollgate_token = bearer.is_some_and(|token| token.starts_with(TOKEN_PREFIX));
-    if header(head, "x-api-key")?.is_some() || tollgate_token {
-        // Keys come with the control plane; until then there is none to know.
-        return Err(BodyError::UnknownKey.into());
-    }
+    let bearer = bearer.filter(|token| KEY_PREFIXES.iter().any(|prefix| token.starts_with(prefix)));
+    let secret = match (header(head, "x-api-key")?, bearer) {
+        (Some(key), Some(bearer)) if key != bearer => {
+            return Err(Problem::bad_request(
+                "`X-API-Key` and `Authorization` are two different keys.",
+            ));
+        }
+        (key, bearer) => key.or(bearer),
+    };
     let id = |name: &'static str| {
         let value = header(head, name)?;
         Request::id(name, value).map_err(|error| bad(&error))
@@ -86,6 +94,9 @@ fn read<'b>(head: &Head<'b>) -> Result<Request<'b>, Problem> {
     if let Some(cost) = header(head, "x-tollgate-cost")? {
         let problem = || bad(&RequestError::new("x-tollgate-cost", "must be a whole number"));
         request.cost = cost.parse().map_err(|_| problem())?;
+    }
+    if let Some(secret) = secret {
+        identify(&mut request, secret, Some(snapshot), now)?;
     }
     Ok(request)
 }

@@ -9,6 +9,7 @@ use super::reply::Reply;
 use super::{Asked, DataPlane};
 use crate::answer::{Problem, write_problem};
 use crate::check_body::{CheckBody, read_object};
+use crate::clock;
 
 /// How many requests a batch may hold.
 const MAX_REQUESTS: usize = 1_000;
@@ -40,11 +41,13 @@ fn decide(plane: &DataPlane, body: &[u8], out: &mut Vec<u8>) -> Result<(), Probl
     for (index, raw) in batch.requests.iter().enumerate() {
         bodies.push(read(raw.get().as_bytes()).map_err(|problem| at_index(index, problem))?);
     }
+    let snapshot = plane.engine.snapshot();
+    let now = clock::now();
     let mut requests = Vec::with_capacity(bodies.len());
     for (index, body) in bodies.iter().enumerate() {
-        requests.push(body.request().map_err(|error| at_index(index, error.into()))?);
+        let request = body.request(Some(&snapshot), now);
+        requests.push(request.map_err(|error| at_index(index, error.into()))?);
     }
-    let snapshot = plane.engine.snapshot();
     out.extend_from_slice(b"{\"decisions\":[");
     for (index, (request, body)) in requests.iter().zip(&bodies).enumerate() {
         if index > 0 {
@@ -55,7 +58,7 @@ fn decide(plane: &DataPlane, body: &[u8], out: &mut Vec<u8>) -> Result<(), Probl
         } else {
             Commit::Charge
         };
-        match plane.decide(&snapshot, request, commit) {
+        match plane.decide(&snapshot, request, commit, now) {
             Ok(checked) => write_item(&checked, out),
             Err(full) => write_problem(&full.into(), out),
         }

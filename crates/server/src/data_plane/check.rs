@@ -1,5 +1,6 @@
 //! `POST /v1/check`: one decision.
 
+use tollgate_core::Timestamp;
 use tollgate_counters::{Commit, StoreFull};
 
 use super::reply::Reply;
@@ -22,14 +23,15 @@ fn decide(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) -> Result
         Some(_) => return Err(Problem::bad_request("`status` can only be 200.")),
     };
     let body = read(asked.body)?;
-    let request = body.request()?;
+    let snapshot = plane.engine.snapshot();
+    let now = clock::now();
+    let request = body.request(Some(&snapshot), now)?;
     let commit = if body.dry_run() {
         Commit::DryRun
     } else {
         Commit::Charge
     };
-    let snapshot = plane.engine.snapshot();
-    let checked = plane.decide(&snapshot, &request, commit)?;
+    let checked = plane.decide(&snapshot, &request, commit, now)?;
     if checked.decision.allowed || always_200 {
         reply.json();
     } else {
@@ -50,9 +52,10 @@ impl DataPlane {
         snapshot: &'s tollgate_catalog::snapshot::Snapshot,
         request: &tollgate_catalog::Request<'_>,
         commit: Commit,
+        now: Timestamp,
     ) -> Result<Checked<'s>, StoreFull> {
         let started = std::time::Instant::now();
-        let checked = self.engine.check(snapshot, request, commit, clock::now())?;
+        let checked = self.engine.check(snapshot, request, commit, now)?;
         if commit == Commit::Charge {
             self.metrics.observe_decision(&checked, started.elapsed());
         }

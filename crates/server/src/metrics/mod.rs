@@ -45,6 +45,7 @@ pub struct Metrics {
     blocks: Box<[Block]>,
     revision: AtomicU64,
     reload_failures: AtomicU64,
+    catalogue_away: AtomicU64,
 }
 
 impl Default for Metrics {
@@ -60,6 +61,7 @@ impl Default for Metrics {
             blocks: (0..BLOCKS).map(|_| block()).collect(),
             revision: AtomicU64::new(0),
             reload_failures: AtomicU64::new(0),
+            catalogue_away: AtomicU64::new(0),
         }
     }
 }
@@ -74,6 +76,16 @@ impl Metrics {
     /// Notes that a policy file was not applied.
     pub fn reload_failed(&self) {
         self.reload_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes whether the catalogue's database answers.
+    pub fn catalogue_away(&self, away: bool) {
+        self.catalogue_away.store(u64::from(away), Ordering::Relaxed);
+    }
+
+    /// Whether the catalogue's database does not answer.
+    pub fn is_catalogue_away(&self) -> bool {
+        self.catalogue_away.load(Ordering::Relaxed) > 0
     }
 
     /// How many policy sets have been put in force.
@@ -165,6 +177,11 @@ impl Collector for Scrape {
                 "policy_revision",
                 "Policy sets put in force since the start",
                 self.metrics.revision(),
+            ),
+            (
+                "catalogue_away",
+                "1 while the catalogue's database does not answer",
+                u64::from(self.metrics.is_catalogue_away()),
             ),
         ];
         for (name, help, value) in gauges {

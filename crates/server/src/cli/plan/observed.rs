@@ -117,7 +117,7 @@ pub(super) fn run(path: &Path, headroom: Headroom, as_json: bool) -> Outcome {
     );
     let mut span: Option<(Timestamp, Timestamp)> = None;
     let requests = Recording::open(path)?.each(|body, at| {
-        let request = body.request().map_err(|error| error.to_string())?;
+        let request = body.request(None, at).map_err(|error| error.to_string())?;
         let event = Event {
             at: at.nanos(),
             cost: request.cost.min(MAX_LIMIT),

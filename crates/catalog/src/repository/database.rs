@@ -1,0 +1,136 @@
+//! The connections to the database, and how its transactions begin.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions, Connection, Executor, Transaction};
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
+
+use super::RepositoryError;
+use super::address::{Address, Backend};
+
+/// How many connections a node has at most.
+const CONNECTIONS: u32 = 8;
+/// How long a request waits for a connection.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long opening may take until the database has said something.
+const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+/// At which pace turning a file's write-ahead log on is tried until then: SQLite does not wait by itself for the
+/// exclusive lock this takes.
+const LOG_PACE: Duration = Duration::from_millis(50);
+
+/// The catalogue's database. Clones share their connections.
+#[derive(Clone)]
+pub struct Repository {
+    pub(super) pool: AnyPool,
+    pub(super) address: Arc<Address>,
+    /// Fired by this process's writes, for a database that does not tell.
+    pub(super) written: watch::Sender<()>,
+}
+
+// The URL may hold a password, so it is left out.
+impl fmt::Debug for Repository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Repository")
+            .field("backend", &self.backend())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Repository {
+    /// Opens the database of a URL, `sqlite:PATH` or `postgres://…`, and brings its tables up to date.
+    ///
+    /// A file that is missing is created; a server's database is not.
+    pub async fn open(url: &str) -> Result<Self, RepositoryError> {
+        sqlx::any::install_default_drivers();
+        let address = Address::parse(url)?;
+        // The pool would answer a refused connection or a file that is no database with a mere timeout.
+        timeout(FIRST_PATIENCE, probe(&address))
+            .await
+            .map_err(|_| sqlx::Error::Io(io::ErrorKind::TimedOut.into()))??;
+        let mut options = AnyPoolOptions::new()
+            .max_connections(CONNECTIONS)
+            .acquire_timeout(PATIENCE);
+        if address.backend == Backend::Sqlite {
+            options = options.after_connect(|connection, _| Box::pin(settle(connection)));
+        }
+        let repository = Self {
+            pool: options.connect_with(address.options.clone()).await?,
+            address: Arc::new(address),
+            written: watch::Sender::new(()),
+        };
+        repository.migrate().await?;
+        Ok(repository)
+    }
+
+    /// Which database it is: `sqlite` or `postgres`.
+    pub fn backend(&self) -> &'static str {
+        self.address.backend.name()
+    }
+
+    /// Closes every connection, once what is under way has ended. Clones are closed with it.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    /// Begins a transaction that writes.
+    ///
+    /// SQLite takes its write lock at once. PostgreSQL must look anew at each statement, whatever the server's
+    /// default is: only so does a writer that has waited for its turn see what the one before it wrote.
+    pub(super) async fn begin(&self) -> Result<Transaction<'static, Any>, sqlx::Error> {
+        match self.address.backend {
+            Backend::Sqlite => self.pool.begin_with("BEGIN IMMEDIATE").await,
+            Backend::Postgres => self.pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await,
+        }
+    }
+
+    /// Begins a transaction that reads the database as it is at its first statement.
+    pub(super) async fn begin_reading(&self) -> Result<Transaction<'static, Any>, sqlx::Error> {
+        match self.address.backend {
+            Backend::Sqlite => self.pool.begin_with("BEGIN DEFERRED").await,
+            Backend::Postgres => {
+                let statement = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+                self.pool.begin_with(statement).await
+            }
+        }
+    }
+}
+
+/// Connects once, for the database's own words should that fail, and turns a file's write-ahead log on.
+async fn probe(address: &Address) -> Result<(), sqlx::Error> {
+    let options: &AnyConnectOptions = &address.options;
+    let mut connection = options.connect().await?;
+    if address.backend == Backend::Sqlite {
+        settle(&mut connection).await?;
+        log_ahead(&mut connection).await?;
+    }
+    connection.close().await
+}
+
+/// Sets what SQLite forgets with every connection.
+async fn settle(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+    connection.execute("PRAGMA busy_timeout = 10000").await?;
+    connection.execute("PRAGMA synchronous = FULL").await?;
+    Ok(())
+}
+
+/// Turns the write-ahead log on, which the file remembers: readers and the writer do not wait for each other.
+async fn log_ahead(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
+    loop {
+        match connection.execute("PRAGMA journal_mode = WAL").await {
+            Err(sqlx::Error::Database(error)) if is_busy(&*error) => sleep(LOG_PACE).await,
+            Err(error) => return Err(error),
+            Ok(_) => return Ok(()),
+        }
+    }
+}
+
+/// Whether SQLite says that the file is locked; the low byte of its codes is the kind of error.
+fn is_busy(error: &dyn sqlx::error::DatabaseError) -> bool {
+    let code = error.code().and_then(|code| code.parse::<i32>().ok());
+    code.is_some_and(|code| code & 0xff == 5)
+}

@@ -1,0 +1,148 @@
+//! Entries: what the catalogue holds now.
+
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
+
+use super::turn::Turn;
+use super::{Author, Change, Entry, Kind, Place, Repository, RepositoryError, Written};
+
+impl Repository {
+    /// The entry of a place.
+    pub async fn get(&self, place: &Place) -> Result<Option<Entry>, RepositoryError> {
+        let row = sqlx::query(
+            "SELECT kind, org, id, body, revision FROM tollgate_entries WHERE kind = $1 AND org = $2 AND id = $3",
+        )
+        .bind(place.kind.name())
+        .bind(place.org.as_str())
+        .bind(place.id.as_str())
+        .fetch_optional(&self.pool)
+        .await?;
+        row.as_ref().map(entry).transpose()
+    }
+
+    /// At most `limit` entries of a kind and an org whose ids come after `after`, in the order of their ids' bytes.
+    pub async fn list(
+        &self,
+        kind: Kind,
+        org: &str,
+        after: &str,
+        limit: i64,
+    ) -> Result<Vec<Entry>, RepositoryError> {
+        let rows = sqlx::query(
+            "SELECT kind, org, id, body, revision FROM tollgate_entries \
+             WHERE kind = $1 AND org = $2 AND id > $3 ORDER BY id LIMIT $4",
+        )
+        .bind(kind.name())
+        .bind(org)
+        .bind(after)
+        .bind(limit.max(0))
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(entry).collect()
+    }
+
+    /// At most `limit` of all entries, those after a place, in the order of the kind's name, the org and the id.
+    ///
+    /// A node reads the whole catalogue by this when it starts. Pages are not read at one moment: ask for the
+    /// [head](Self::head) first, and follow the [journal](Self::journal) from there.
+    pub async fn page(&self, after: Option<&Place>, limit: i64) -> Result<Vec<Entry>, RepositoryError> {
+        // No kind has an empty name, so every entry comes after the empty one.
+        let (kind, org, id) = after.map_or(("", "", ""), |place| (place.kind.name(), &place.org, &place.id));
+        let rows = sqlx::query(
+            "SELECT kind, org, id, body, revision FROM tollgate_entries \
+             WHERE (kind, org, id) > ($1, $2, $3) ORDER BY kind, org, id LIMIT $4",
+        )
+        .bind(kind)
+        .bind(org)
+        .bind(id)
+        .bind(limit.max(0))
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(entry).collect()
+    }
+
+    /// Makes changes, all or none, provided that the catalogue is still at the revision the writer knows.
+    ///
+    /// Each change adds a row to the journal and has a number of its own. Deleting what is not there is no
+    /// change.
+    pub async fn write(
+        &self,
+        known: i64,
+        author: &Author,
+        changes: &[Change],
+    ) -> Result<Written, RepositoryError> {
+        let mut turn = Turn::take(self).await?;
+        if turn.revision() != known {
+            turn.leave().await?;
+            return Ok(Written::Behind);
+        }
+        for change in changes {
+            let before = body(turn.connection(), &change.place).await?;
+            if before.is_none() && change.body.is_none() {
+                continue;
+            }
+            let revision = turn
+                .add(author, &change.place, before.as_deref(), change.body.as_deref())
+                .await?;
+            match &change.body {
+                Some(body) => put(turn.connection(), &change.place, body, revision).await?,
+                None => delete(turn.connection(), &change.place).await?,
+            }
+        }
+        Ok(Written::At(turn.end().await?))
+    }
+}
+
+/// The present body of a place.
+async fn body(connection: &mut AnyConnection, place: &Place) -> Result<Option<String>, sqlx::Error> {
+    let row = sqlx::query("SELECT body FROM tollgate_entries WHERE kind = $1 AND org = $2 AND id = $3")
+        .bind(place.kind.name())
+        .bind(place.org.as_str())
+        .bind(place.id.as_str())
+        .fetch_optional(connection)
+        .await?;
+    row.map(|row| row.try_get(0)).transpose()
+}
+
+async fn put(
+    connection: &mut AnyConnection,
+    place: &Place,
+    body: &str,
+    revision: i64,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO tollgate_entries (kind, org, id, body, revision) VALUES ($1, $2, $3, $4, $5) \
+         ON CONFLICT (kind, org, id) DO UPDATE SET body = excluded.body, revision = excluded.revision",
+    )
+    .bind(place.kind.name())
+    .bind(place.org.as_str())
+    .bind(place.id.as_str())
+    .bind(body)
+    .bind(revision)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn delete(connection: &mut AnyConnection, place: &Place) -> Result<(), sqlx::Error> {
+    sqlx::query("DELETE FROM tollgate_entries WHERE kind = $1 AND org = $2 AND id = $3")
+        .bind(place.kind.name())
+        .bind(place.org.as_str())
+        .bind(place.id.as_str())
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+fn entry(row: &AnyRow) -> Result<Entry, RepositoryError> {
+    let place = Place {
+        kind: Kind::stored(row.try_get(0)?)?,
+        org: row.try_get(1)?,
+        id: row.try_get(2)?,
+    };
+    Ok(Entry {
+        place,
+        body: row.try_get(3)?,
+        revision: row.try_get(4)?,
+    })
+}

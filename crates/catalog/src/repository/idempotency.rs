@@ -1,0 +1,143 @@
+//! Requests that are done once however often they are sent: who does one, and what its answer was.
+
+use sqlx::Row;
+
+use super::{Repository, RepositoryError};
+
+/// How long an answer is kept.
+const KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
+/// How long whoever claimed a request may take before it counts as abandoned.
+const ABANDONED_MS: i64 = 60 * 1_000;
+/// How often a claim is tried that others release under its hands.
+const TRIES: u32 = 8;
+
+/// What became of a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Claim {
+    /// The request is the caller's to do, and then to finish or to release.
+    New,
+    /// Another does it now.
+    InFlight,
+    /// The key was used for another request.
+    Other,
+    /// It was done: the answer.
+    Done {
+        /// Its status.
+        status: i64,
+        /// Its body.
+        response: String,
+    },
+}
+
+impl Repository {
+    /// Claims a request by its key: of all who do so at the same time, on any node, one gets [`Claim::New`].
+    ///
+    /// What is older than a day counts as absent. A claim that nobody finished for a minute is abandoned, and
+    /// the same request may claim it anew; another request with its key may not.
+    pub async fn claim(
+        &self,
+        scope: &str,
+        key: &str,
+        fingerprint: &str,
+        now_ms: i64,
+    ) -> Result<Claim, RepositoryError> {
+        let expired = now_ms.saturating_sub(KEPT_MS);
+        for _ in 0..TRIES {
+            if self.insert_claim(scope, key, fingerprint, now_ms).await? {
+                // Only housekeeping, so it does not fail the claim: what it leaves, the next one finds.
+                let _ = self.forget(expired).await;
+                return Ok(Claim::New);
+            }
+            let row = sqlx::query(
+                "SELECT fingerprint, status, response FROM tollgate_idempotency WHERE scope = $1 AND key = $2",
+            )
+            .bind(scope)
+            .bind(key)
+            .fetch_optional(&self.pool)
+            .await?;
+            // Released since: try again.
+            let Some(row) = row else { continue };
+            let status: i64 = row.try_get(1)?;
+            return Ok(match status {
+                _ if row.try_get::<&str, _>(0)? != fingerprint => Claim::Other,
+                0 => Claim::InFlight,
+                _ => Claim::Done {
+                    status,
+                    response: row.try_get(2)?,
+                },
+            });
+        }
+        Ok(Claim::InFlight)
+    }
+
+    /// Keeps the answer of a claimed request. The first answer stays; `status` must not be 0.
+    pub async fn finish(
+        &self,
+        scope: &str,
+        key: &str,
+        status: i64,
+        response: &str,
+    ) -> Result<(), RepositoryError> {
+        sqlx::query(
+            "UPDATE tollgate_idempotency SET status = $3, response = $4 \
+             WHERE scope = $1 AND key = $2 AND status = 0",
+        )
+        .bind(scope)
+        .bind(key)
+        .bind(status)
+        .bind(response)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Gives a claimed request back undone, so that it may be sent again.
+    pub async fn release(&self, scope: &str, key: &str) -> Result<(), RepositoryError> {
+        sqlx::query("DELETE FROM tollgate_idempotency WHERE scope = $1 AND key = $2 AND status = 0")
+            .bind(scope)
+            .bind(key)
+            .execute(&self.pool)
+            .await?;
+        Ok(())
+    }
+
+    /// Inserts a claim, or takes over one that is expired or abandoned: a single statement, so that one of
+    /// several does it.
+    async fn insert_claim(
+        &self,
+        scope: &str,
+        key: &str,
+        fingerprint: &str,
+        now_ms: i64,
+    ) -> Result<bool, sqlx::Error> {
+        let done = sqlx::query(
+            "INSERT INTO tollgate_idempotency AS claim (scope, key, fingerprint, status, response, at_ms) \
+             VALUES ($1, $2, $3, 0, '', $4) ON CONFLICT (scope, key) DO UPDATE \
+             SET fingerprint = excluded.fingerprint, status = 0, response = '', at_ms = excluded.at_ms \
+             WHERE claim.at_ms < $5 \
+             OR (claim.status = 0 AND claim.at_ms < $6 AND claim.fingerprint = excluded.fingerprint)",
+        )
+        .bind(scope)
+        .bind(key)
+        .bind(fingerprint)
+        .bind(now_ms)
+        .bind(now_ms.saturating_sub(KEPT_MS))
+        .bind(now_ms.saturating_sub(ABANDONED_MS))
+        .execute(&self.pool)
+        .await?;
+        Ok(done.rows_affected() > 0)
+    }
+
+    /// Deletes some of what has expired: more than one claim adds, so that it does not pile up, and few enough
+    /// that nobody waits for it.
+    async fn forget(&self, expired: i64) -> Result<(), sqlx::Error> {
+        sqlx::query(
+            "DELETE FROM tollgate_idempotency WHERE at_ms < $1 AND (scope, key) IN \
+             (SELECT scope, key FROM tollgate_idempotency WHERE at_ms < $1 ORDER BY at_ms LIMIT 20)",
+        )
+        .bind(expired)
+        .execute(&self.pool)
+        .await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,140 @@
+//! The journal: every change in its order.
+
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
+
+use super::chain::Link;
+use super::turn::Turn;
+use super::{Author, JournalRow, Kind, Place, Repository, RepositoryError};
+
+/// A row with the hash it has in the table.
+pub(super) struct Chained {
+    pub(super) link: Link,
+    pub(super) hash: String,
+}
+
+impl Repository {
+    /// The number of the journal's last row; 0 for an empty catalogue.
+    pub async fn head(&self) -> Result<i64, RepositoryError> {
+        let mut connection = self.pool.acquire().await?;
+        let (revision, _) = head(&mut connection).await?;
+        Ok(revision)
+    }
+
+    /// Adds a row to the journal without changing an entry, for what is done to something that is not in the
+    /// catalogue. Gives the row's number.
+    pub async fn note(
+        &self,
+        author: &Author,
+        place: &Place,
+        before: Option<&str>,
+        after: Option<&str>,
+    ) -> Result<i64, RepositoryError> {
+        let mut turn = Turn::take(self).await?;
+        turn.add(author, place, before, after).await?;
+        turn.end().await
+    }
+
+    /// At most `limit` rows after a number, the oldest first.
+    pub async fn journal(&self, after: i64, limit: i64) -> Result<Vec<JournalRow>, RepositoryError> {
+        let mut connection = self.pool.acquire().await?;
+        let rows = rows_after(&mut connection, after, limit).await?;
+        rows.into_iter().map(Chained::row).collect()
+    }
+
+    /// At most `limit` rows before a number, the newest first, of all orgs or of one. `i64::MAX` is before
+    /// which all rows are.
+    pub async fn journal_back(
+        &self,
+        before: i64,
+        org: Option<&str>,
+        limit: i64,
+    ) -> Result<Vec<JournalRow>, RepositoryError> {
+        let query = match org {
+            None => sqlx::query(
+                "SELECT revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash \
+                 FROM tollgate_journal WHERE revision < $1 ORDER BY revision DESC LIMIT $2",
+            ),
+            Some(_) => sqlx::query(
+                "SELECT revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash \
+                 FROM tollgate_journal WHERE revision < $1 AND org = $3 ORDER BY revision DESC LIMIT $2",
+            ),
+        };
+        let mut query = query.bind(before).bind(limit.max(0));
+        if let Some(org) = org {
+            query = query.bind(org);
+        }
+        let rows = query.fetch_all(&self.pool).await?;
+        rows.iter().map(|row| chained(row)?.row()).collect()
+    }
+}
+
+/// The last row's number and hash.
+pub(super) async fn head(connection: &mut AnyConnection) -> Result<(i64, String), RepositoryError> {
+    let row = sqlx::query("SELECT revision, hash FROM tollgate_head WHERE id = 1")
+        .fetch_optional(connection)
+        .await?;
+    let row = row.ok_or_else(|| {
+        RepositoryError::Content("the database has lost the head of its journal".to_owned())
+    })?;
+    Ok((row.try_get(0)?, row.try_get(1)?))
+}
+
+/// Rows after a number, the oldest first.
+pub(super) async fn rows_after(
+    connection: &mut AnyConnection,
+    after: i64,
+    limit: i64,
+) -> Result<Vec<Chained>, sqlx::Error> {
+    let rows = sqlx::query(
+        "SELECT revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash \
+         FROM tollgate_journal WHERE revision > $1 ORDER BY revision LIMIT $2",
+    )
+    .bind(after)
+    .bind(limit.max(0))
+    .fetch_all(connection)
+    .await?;
+    rows.iter().map(chained).collect()
+}
+
+fn chained(row: &AnyRow) -> Result<Chained, sqlx::Error> {
+    let author = Author {
+        at_ms: row.try_get(1)?,
+        actor: row.try_get(2)?,
+        route: row.try_get(3)?,
+        request: row.try_get(4)?,
+        reason: row.try_get(5)?,
+    };
+    let link = Link {
+        revision: row.try_get(0)?,
+        author,
+        kind: row.try_get(6)?,
+        org: row.try_get(7)?,
+        id: row.try_get(8)?,
+        before: row.try_get(9)?,
+        after: row.try_get(10)?,
+    };
+    Ok(Chained {
+        link,
+        hash: row.try_get(11)?,
+    })
+}
+
+impl Chained {
+    fn row(self) -> Result<JournalRow, RepositoryError> {
+        let Self { link, hash } = self;
+        let present = |body: String| (!body.is_empty()).then_some(body);
+        Ok(JournalRow {
+            revision: link.revision,
+            author: link.author,
+            place: Place {
+                kind: Kind::stored(&link.kind)?,
+                org: link.org,
+                id: link.id,
+            },
+            before: present(link.before),
+            after: present(link.after),
+            hash,
+        })
+    }
+}

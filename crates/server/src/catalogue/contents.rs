@@ -1,0 +1,232 @@
+//! What a node remembers of the database besides what its snapshot holds: the policies, tiers and classes of all
+//! orgs, and which hash each key and token has.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::Value;
+use tollgate_catalog::model::{EndpointClass, Org, OrgRecord, Override, Policy, PolicySet};
+use tollgate_catalog::repository::{Entry, Kind, Place, Repository, RepositoryError};
+use tollgate_catalog::snapshot::{ApiKey, KeyHash};
+
+use super::documents::{Document, read_document, read_list};
+use super::{FileSet, KeyDocument};
+use crate::control_plane::role::Role;
+use crate::secret::SecretHash;
+
+/// How many entries are read at once.
+const PAGE: i64 = 2_000;
+
+/// A token of the control plane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    /// Its id.
+    pub id: String,
+    /// What it may do.
+    pub role: Role,
+    /// The org it is bound to, for the roles of tenants.
+    pub org: Option<String>,
+    /// From when on it no longer works, in Unix milliseconds.
+    pub expires_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Contents {
+    pub(super) revision: i64,
+    pub(super) tiers: BTreeSet<String>,
+    pub(super) policies: BTreeMap<String, Policy>,
+    pub(super) classes: Vec<EndpointClass>,
+    pub(super) tokens: HashMap<SecretHash, Token>,
+    /// The hashes of each key, by its org and id.
+    pub(super) keys: HashMap<(String, String), Vec<KeyHash>>,
+    /// How many entries the database holds that are in force in place of the demonstration set.
+    pub(super) in_force: usize,
+}
+
+/// What the database holds of one org.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub(super) org: Option<Org>,
+    /// By the revision that made them: older ones first.
+    pub(super) overrides: BTreeMap<(i64, String), Override>,
+}
+
+impl Held {
+    /// The record of an org, from what the file says of it and what is held. `None` if neither knows it.
+    pub(super) fn merged(self, id: &str, file: &FileSet) -> Option<OrgRecord> {
+        let said = file.given.then_some(&file.set);
+        let of_file = said.and_then(|set| set.orgs.iter().find(|org| org.id == id).cloned());
+        let mut overrides: Vec<Override> = said
+            .into_iter()
+            .flat_map(|set| set.overrides.iter().filter(|change| change.org == id).cloned())
+            .collect();
+        overrides.extend(self.overrides.into_values());
+        let org = of_file.or(self.org);
+        let named = || (!overrides.is_empty()).then(|| Org::named(id));
+        let org = org.or_else(named)?;
+        Some(OrgRecord { org, overrides })
+    }
+
+    pub(super) fn take(&mut self, entry: &Entry) {
+        match entry.place.kind {
+            Kind::Org => self.org = document(entry),
+            Kind::Override => {
+                if let Some(change) = document(entry) {
+                    self.overrides
+                        .insert((entry.revision, entry.place.id.clone()), change);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads an org anew.
+    pub(super) async fn read(repository: &Repository, org: &str) -> Result<Self, RepositoryError> {
+        let mut held = Self::default();
+        let place = Place {
+            kind: Kind::Org,
+            org: String::new(),
+            id: org.to_owned(),
+        };
+        if let Some(entry) = repository.get(&place).await? {
+            held.take(&entry);
+        }
+        let mut after = String::new();
+        loop {
+            let page = repository.list(Kind::Override, org, &after, PAGE).await?;
+            let Some(last) = page.last() else {
+                return Ok(held);
+            };
+            after.clone_from(&last.place.id);
+            for entry in &page {
+                held.take(entry);
+            }
+        }
+    }
+}
+
+impl Contents {
+    /// Reads all that the database holds: what is common, the orgs, and the keys.
+    pub(super) async fn read(
+        repository: &Repository,
+    ) -> Result<(Self, HashMap<String, Held>, Vec<ApiKey>), RepositoryError> {
+        let mut contents = Self {
+            // Read first: what is written meanwhile is followed up.
+            revision: repository.head().await?,
+            ..Self::default()
+        };
+        let (mut orgs, mut keys) = (HashMap::<String, Held>::new(), Vec::new());
+        let mut after: Option<Place> = None;
+        loop {
+            let page = repository.page(after.as_ref(), PAGE).await?;
+            let Some(last) = page.last() else {
+                // What once held policies is not taken for a new one because they were deleted.
+                let rows = repository.journal(0, PAGE).await?;
+                contents.in_force += rows.iter().filter(|row| matters(row.place.kind)).count();
+                return Ok((contents, orgs, keys));
+            };
+            after = Some(last.place.clone());
+            for entry in &page {
+                match entry.place.kind {
+                    Kind::Org => orgs.entry(entry.place.id.clone()).or_default().take(entry),
+                    Kind::Override => orgs.entry(entry.place.org.clone()).or_default().take(entry),
+                    _ => keys.extend(contents.take(&entry.place, Some(entry))),
+                }
+                if matters(entry.place.kind) {
+                    contents.in_force += 1;
+                }
+            }
+        }
+    }
+
+    /// Takes note of an entry that is not of an org's record: what it is now, or that it is gone. Returns a key
+    /// that is there now, once for each of its secrets.
+    pub(super) fn take(&mut self, place: &Place, entry: Option<&Entry>) -> Vec<ApiKey> {
+        let id = place.id.as_str();
+        match place.kind {
+            Kind::Tier => match entry {
+                Some(_) => drop(self.tiers.insert(id.to_owned())),
+                None => drop(self.tiers.remove(id)),
+            },
+            Kind::Policy => match entry.and_then(document) {
+                Some(policy) => drop(self.policies.insert(id.to_owned(), policy)),
+                None => drop(self.policies.remove(id)),
+            },
+            Kind::EndpointClasses => self.classes = entry.map_or_else(Vec::new, classes),
+            Kind::Token => {
+                self.tokens.retain(|_, token| token.id != id);
+                self.tokens.extend(entry.and_then(token));
+            }
+            Kind::Key => {
+                let key = entry.and_then(|entry| KeyDocument::read(&entry.body));
+                let secrets = key.map_or_else(Vec::new, |key| key.compiled(place));
+                let hashes: Vec<KeyHash> = secrets.iter().map(|secret| secret.hash).collect();
+                let name = (place.org.clone(), id.to_owned());
+                if hashes.is_empty() {
+                    self.keys.remove(&name);
+                } else {
+                    self.keys.insert(name, hashes);
+                }
+                return secrets;
+            }
+            Kind::Org | Kind::Override | Kind::User | Kind::App => {}
+        }
+        Vec::new()
+    }
+
+    /// The set to compile: the file's, and beside it what of the database it does not name. Without either the
+    /// demonstration set.
+    pub(super) fn set_with(&self, file: &FileSet) -> PolicySet {
+        let mut set = if file.given || self.in_force == 0 {
+            file.set.clone()
+        } else {
+            PolicySet::default()
+        };
+        for tier in &self.tiers {
+            if !set.tiers.contains(tier) {
+                set.tiers.push(tier.clone());
+            }
+        }
+        for policy in self.policies.values() {
+            if !set.policies.iter().any(|known| known.id == policy.id) {
+                set.policies.push(policy.clone());
+            }
+        }
+        if set.endpoint_classes.is_empty() {
+            set.endpoint_classes.clone_from(&self.classes);
+        }
+        set
+    }
+}
+
+/// Whether an entry of this kind ends the demonstration.
+pub(super) fn matters(kind: Kind) -> bool {
+    !matches!(kind, Kind::Token)
+}
+
+fn document<T: Document>(entry: &Entry) -> Option<T> {
+    let value: Value = serde_json::from_str(&entry.body).ok()?;
+    match read_document(&value) {
+        Ok(read) => Some(read),
+        Err(problems) => {
+            // It was checked when it was written: another version wrote it.
+            tracing::error!(place = ?entry.place, "an entry of the catalogue can't be read: {problems}");
+            None
+        }
+    }
+}
+
+fn classes(entry: &Entry) -> Vec<EndpointClass> {
+    let value = serde_json::from_str(&entry.body).unwrap_or(Value::Null);
+    read_list(&value).unwrap_or_default()
+}
+
+fn token(entry: &Entry) -> Option<(SecretHash, Token)> {
+    let value: Value = serde_json::from_str(&entry.body).ok()?;
+    let token = Token {
+        id: entry.place.id.clone(),
+        role: value["role"].as_str()?.parse().ok()?,
+        org: value["orgId"].as_str().map(str::to_owned),
+        expires_ms: value["expiresAt"].as_i64(),
+    };
+    Some((value["hash"].as_str()?.parse().ok()?, token))
+}

@@ -1,0 +1,181 @@
+//! Following what other nodes write.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tollgate_catalog::repository::{Change, Entry, Kind, Place};
+use tollgate_catalog::snapshot::Snapshot;
+
+use super::contents::{Contents, Held, matters};
+use super::{Catalogue, CatalogueError};
+use crate::clock;
+use crate::serve::stopped;
+
+/// How often the database is asked, whatever was or was not announced: the net under notifications.
+const POLL: Duration = Duration::from_millis(250);
+/// How many rows of the journal are read at once.
+const ROWS: i64 = 1_000;
+
+impl Catalogue {
+    /// Follows the database until told to stop.
+    pub async fn follow(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut changes = None;
+        let mut away = false;
+        loop {
+            if changes.is_none() {
+                changes = self.repository.changes().await.ok();
+            }
+            let announced = async {
+                match &mut changes {
+                    Some(changes) => changes.next().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = announced => {}
+                () = tokio::time::sleep(POLL) => {}
+                () = stopped(&mut stop) => return,
+            }
+            match (self.catch_up().await, away) {
+                (Ok(()), true) => {
+                    away = false;
+                    tracing::info!("the catalogue's database answers again");
+                }
+                (Err(error), false) => {
+                    away = true;
+                    tracing::error!(
+                        "the catalogue's database does not answer, the last state stays in force: {error}"
+                    );
+                }
+                _ => {}
+            }
+            self.metrics.catalogue_away(away);
+        }
+    }
+
+    /// Puts in force what was written since this node last looked.
+    pub async fn catch_up(&self) -> Result<(), CatalogueError> {
+        let mut contents = self.contents.lock().await;
+        self.catch_up_locked(&mut contents).await
+    }
+
+    pub(super) async fn catch_up_locked(&self, contents: &mut Contents) -> Result<(), CatalogueError> {
+        loop {
+            let rows = self.repository.journal(contents.revision, ROWS).await?;
+            let Some(last) = rows.last() else {
+                return Ok(());
+            };
+            let revision = last.revision;
+            let places: BTreeSet<Place> = rows.into_iter().map(|row| row.place).collect();
+            let mut next = contents.clone();
+            let snapshot = self.preview(&mut next, places, &[]).await;
+            next.revision = revision;
+            match snapshot {
+                Ok(snapshot) => self.put_in_force(contents, next, snapshot),
+                Err(CatalogueError::Problems(problems)) => {
+                    // Another node found it good: this one's policy file says something else. Going on with the
+                    // last good state is better than stopping.
+                    tracing::error!(
+                        "a change of the catalogue does not fit this node's policy file: {problems}"
+                    );
+                    contents.revision = revision;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(super) fn put_in_force(&self, contents: &mut Contents, next: Contents, snapshot: Snapshot) {
+        if next.tokens != contents.tokens {
+            self.tokens.store(Arc::new(next.tokens.clone()));
+        }
+        *contents = next;
+        self.install(snapshot);
+    }
+
+    /// The snapshot as it will be with some entries as the database has them, or as `changes` will make them.
+    pub(super) async fn preview(
+        &self,
+        contents: &mut Contents,
+        places: BTreeSet<Place>,
+        changes: &[Change],
+    ) -> Result<Snapshot, CatalogueError> {
+        let file = self.file.load_full();
+        let now = clock::now();
+        let (mut common, mut orgs) = (false, BTreeSet::new());
+        let (mut gone, mut there) = (Vec::new(), Vec::new());
+        let demonstrated = contents.in_force == 0 && !file.given;
+        for place in places {
+            match place.kind {
+                Kind::Org => drop(orgs.insert(place.id.clone())),
+                Kind::Override => drop(orgs.insert(place.org.clone())),
+                kind => {
+                    let entry = match changes.iter().find(|change| change.place == place) {
+                        Some(change) => entry_of(change),
+                        None => self.repository.get(&place).await?,
+                    };
+                    if kind == Kind::Key {
+                        let name = (place.org.clone(), place.id.clone());
+                        gone.extend(contents.keys.get(&name).into_iter().flatten().copied());
+                    }
+                    there.extend(contents.take(&place, entry.as_ref()));
+                    common |= matches!(kind, Kind::Tier | Kind::Policy | Kind::EndpointClasses);
+                }
+            }
+            contents.in_force += usize::from(matters(place.kind));
+        }
+        common |= demonstrated && contents.in_force > 0;
+        let before = self.engine.snapshot();
+        let mut snapshot = (**before).clone();
+        if common {
+            let set = contents.set_with(&file);
+            snapshot = snapshot
+                .with_common(&set, now)
+                .map_err(CatalogueError::Problems)?;
+        }
+        let mut records: BTreeMap<String, _> = BTreeMap::new();
+        for org in orgs {
+            let mut held = Held::read(&self.repository, &org).await?;
+            held.apply(&org, changes);
+            let record = held.merged(&org, &file);
+            records.insert(org, record);
+        }
+        if !records.is_empty() {
+            let with_orgs = snapshot.with_orgs(records.into_iter().collect(), now);
+            snapshot = with_orgs.map_err(CatalogueError::Problems)?;
+        }
+        if !gone.is_empty() || !there.is_empty() {
+            snapshot = snapshot.with_keys(&gone, there);
+        }
+        Ok(snapshot)
+    }
+}
+
+fn entry_of(change: &Change) -> Option<Entry> {
+    change.body.as_ref().map(|body| Entry {
+        place: change.place.clone(),
+        body: body.clone(),
+        revision: i64::MAX,
+    })
+}
+
+impl Held {
+    /// Applies what is about to be written.
+    fn apply(&mut self, org: &str, changes: &[Change]) {
+        for change in changes {
+            let place = &change.place;
+            let concerns = (place.kind == Kind::Org && place.id == org)
+                || (place.kind == Kind::Override && place.org == org);
+            if !concerns {
+                continue;
+            }
+            match entry_of(change) {
+                Some(entry) => self.take(&entry),
+                None if place.kind == Kind::Org => self.org = None,
+                None => self.overrides.retain(|(_, id), _| *id != place.id),
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The catalogue in force on this node: what the policy file says and what the database holds, compiled into the
+//! engine's snapshot.
+//!
+//! A write is compiled before it is committed, on top of the revision this node has read; if another node was
+//! faster, it is looked at again. What others write is followed ([`Catalogue::follow`]). A policy file owns what it
+//! names: the API refuses to change that, and where both have something the file's is in force.
+
+mod contents;
+mod documents;
+mod follow;
+mod keys;
+mod write;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Mutex;
+use tollgate_catalog::document::Problems;
+use tollgate_catalog::model::PolicySet;
+use tollgate_catalog::repository::{Repository, RepositoryError};
+
+use crate::engine::Engine;
+use crate::metrics::Metrics;
+use crate::secret::SecretHash;
+
+pub use contents::Token;
+pub use documents::{TierName, read_document, read_list};
+pub use keys::KeyDocument;
+pub use write::{Outcome, Turn, WriteError};
+
+use contents::Contents;
+
+/// The catalogue in force on this node.
+pub struct Catalogue {
+    repository: Repository,
+    engine: Arc<Engine>,
+    metrics: Arc<Metrics>,
+    /// What is known of the database. Whoever changes the snapshot holds it, so that changes come one by one.
+    contents: Mutex<Contents>,
+    tokens: ArcSwap<HashMap<SecretHash, Token>>,
+    /// What the policy file says; of no use without one.
+    file: ArcSwap<FileSet>,
+}
+
+/// What a policy file says.
+#[derive(Debug, Default)]
+pub struct FileSet {
+    /// Whether there is a file.
+    pub given: bool,
+    /// What it says; without a file the demonstration set, in force while the database holds nothing.
+    pub set: PolicySet,
+}
+
+/// Why a catalogue can't be put in force.
+#[derive(Debug)]
+pub enum CatalogueError {
+    /// The database did not answer.
+    Repository(RepositoryError),
+    /// What it holds and what the file says don't fit together.
+    Problems(Problems),
+}
+
+impl std::fmt::Display for CatalogueError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Repository(error) => error.fmt(f),
+            Self::Problems(problems) => write!(f, "the catalogue does not fit together: {problems}"),
+        }
+    }
+}
+
+impl std::error::Error for CatalogueError {}
+
+impl From<RepositoryError> for CatalogueError {
+    fn from(error: RepositoryError) -> Self {
+        Self::Repository(error)
+    }
+}
+
+impl Catalogue {
+    /// Reads all that the database holds and puts it in force beside the file's set.
+    pub async fn open(
+        repository: Repository,
+        engine: Arc<Engine>,
+        metrics: Arc<Metrics>,
+        file: FileSet,
+    ) -> Result<Arc<Self>, CatalogueError> {
+        let catalogue = Self {
+            repository,
+            engine,
+            metrics,
+            contents: Mutex::new(Contents::default()),
+            tokens: ArcSwap::default(),
+            file: ArcSwap::from_pointee(file),
+        };
+        catalogue.rebuild(&catalogue.file.load_full()).await?;
+        Ok(Arc::new(catalogue))
+    }
+
+    /// Puts another state of the policy file in force, or leaves all as it is if it does not fit.
+    pub async fn replace_file(&self, set: PolicySet) -> Result<(), CatalogueError> {
+        let file = Arc::new(FileSet { given: true, set });
+        self.rebuild(&file).await?;
+        self.file.store(file);
+        Ok(())
+    }
+
+    /// The database.
+    pub fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    /// What the policy file says.
+    pub fn file(&self) -> Arc<FileSet> {
+        self.file.load_full()
+    }
+
+    /// The token of a secret.
+    pub fn token(&self, hash: &SecretHash) -> Option<Token> {
+        self.tokens.load().get(hash).cloned()
+    }
+
+    /// The number of the last change that is in force here.
+    pub async fn revision(&self) -> i64 {
+        self.contents.lock().await.revision
+    }
+
+    /// Reads everything anew and compiles it with the file's set.
+    async fn rebuild(&self, file: &FileSet) -> Result<(), CatalogueError> {
+        let mut known = self.contents.lock().await;
+        let (contents, orgs, keys) = Contents::read(&self.repository).await?;
+        let set = contents.set_with(file);
+        let snapshot = self.engine.compile(&set).map_err(CatalogueError::Problems)?;
+        let orgs = orgs
+            .into_iter()
+            .filter_map(|(id, held)| held.merged(&id, file))
+            .collect();
+        let gone: Vec<_> = known.keys.values().flatten().copied().collect();
+        let snapshot = snapshot.with_idle_orgs(orgs).with_keys(&gone, keys);
+        self.install(snapshot);
+        self.tokens.store(Arc::new(contents.tokens.clone()));
+        *known = contents;
+        Ok(())
+    }
+
+    fn install(&self, snapshot: tollgate_catalog::snapshot::Snapshot) {
+        self.engine.install(snapshot);
+        self.metrics.installed(&self.engine.snapshot());
+    }
+}

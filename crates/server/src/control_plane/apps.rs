@@ -1,0 +1,78 @@
+//! `/v1/orgs/{orgId}/apps`: what of an org calls the API.
+
+use std::collections::BTreeMap;
+
+use axum::extract::Path;
+use serde_json::Value;
+use tollgate_catalog::model::check_id;
+use tollgate_catalog::repository::{Change, Kind};
+
+use super::ask::{Answer, Answered, Ask, document};
+use super::lists::{list, within};
+use super::orgs;
+use crate::answer::Problem;
+use crate::catalogue::{KeyDocument, WriteError};
+
+/// An org's apps.
+pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    orgs::known(&ask, &org).await?;
+    list(&ask, Kind::App, &org, BTreeMap::new(), document).await
+}
+
+/// One app.
+pub(super) async fn get(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    let entry = ask
+        .plane
+        .catalogue
+        .repository()
+        .get(&within(&org, Kind::App, &app))
+        .await;
+    let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
+    Ok(Answer::entry(&entry, document(&entry)))
+}
+
+/// Makes or replaces an app.
+pub(super) async fn put(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.write_org_things(&org)?;
+    orgs::known(&ask, &org).await?;
+    check_id(&app).map_err(|problem| Problem::unprocessable(format!("`appId` {problem}.")))?;
+    let mut members = ask.object()?;
+    Ask::named(&mut members, "appId", &app)?;
+    for (name, value) in &members {
+        match (name.as_str(), value) {
+            ("appId", _) | ("name" | "description", Value::String(_) | Value::Null) => {}
+            ("name" | "description", _) => {
+                return Err(Problem::unprocessable(format!("`{name}` must be text.")));
+            }
+            _ => return Err(Problem::unprocessable(format!("`{name}` is not a known field."))),
+        }
+    }
+    ask.once(ask.put(&within(&org, Kind::App, &app), Value::Object(members)))
+        .await
+}
+
+/// Deletes an app with its keys.
+pub(super) async fn delete(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.write_org_things(&org)?;
+    let mut keys = Vec::new();
+    let mut after = String::new();
+    loop {
+        let repository = ask.plane.catalogue.repository();
+        let page = repository
+            .list(Kind::Key, &org, &after, 1_000)
+            .await
+            .map_err(WriteError::from)?;
+        let Some(last) = page.last() else { break };
+        after.clone_from(&last.place.id);
+        let own = page
+            .into_iter()
+            .filter(|entry| KeyDocument::read(&entry.body).is_some_and(|key| key.app == app));
+        keys.extend(own.map(|entry| Change {
+            place: entry.place,
+            body: None,
+        }));
+    }
+    ask.once(ask.delete(&within(&org, Kind::App, &app), &keys)).await
+}

@@ -1,0 +1,111 @@
+//! `/v1/audit`: who changed what and when, before and after.
+
+use axum::extract::Path;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tollgate_catalog::repository::JournalRow;
+
+use super::ask::{Answer, Answered, Ask, listed};
+use crate::answer::Problem;
+use crate::catalogue::WriteError;
+
+/// How many rows an export reads at once.
+const ROWS: i64 = 1_000;
+
+/// The newest changes first; a tenant sees those of its own org. `format=jsonl` exports all, oldest first.
+pub(super) async fn index(ask: Ask) -> Result<Response, Problem> {
+    let own = ask.caller.org.clone().filter(|_| ask.caller.role.within_org());
+    if own.is_none() {
+        ask.caller.read_platform()?;
+    }
+    match ask.query.get("format").map(String::as_str) {
+        None | Some("json") => Ok(page(&ask, own.as_deref()).await?.into_response()),
+        Some("jsonl") => export(&ask, own.as_deref()).await,
+        Some(_) => Err(Problem::bad_request("`format` can only be json or jsonl.")),
+    }
+}
+
+/// The changes of one org.
+pub(super) async fn of_org(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    page(&ask, Some(&org)).await
+}
+
+/// Whether every row is chained to the one before.
+pub(super) async fn verify(ask: Ask) -> Answered {
+    ask.caller.read_platform()?;
+    let verified = ask
+        .plane
+        .catalogue
+        .repository()
+        .verify()
+        .await
+        .map_err(WriteError::from)?;
+    Ok(Answer::ok(json!({
+        "intact": verified.broken.is_none(),
+        "rows": verified.rows,
+        "firstBroken": verified.broken,
+    })))
+}
+
+async fn page(ask: &Ask, org: Option<&str>) -> Answered {
+    let (cursor, limit) = ask.page()?;
+    let before = match cursor {
+        "" => i64::MAX,
+        cursor => cursor
+            .parse()
+            .map_err(|_| Problem::bad_request("`cursor` is not one of this list."))?,
+    };
+    let rows = ask
+        .plane
+        .catalogue
+        .repository()
+        .journal_back(before, org, limit)
+        .await;
+    let rows = rows.map_err(WriteError::from)?;
+    let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == limit);
+    let next = rows.last().filter(|_| full).map(|row| row.revision.to_string());
+    Ok(listed(rows.iter().map(shown).collect(), next))
+}
+
+async fn export(ask: &Ask, org: Option<&str>) -> Result<Response, Problem> {
+    let (mut after, mut lines) = (0, String::new());
+    loop {
+        let rows = ask.plane.catalogue.repository().journal(after, ROWS).await;
+        let rows = rows.map_err(WriteError::from)?;
+        let Some(last) = rows.last() else { break };
+        after = last.revision;
+        for row in rows.iter().filter(|row| org.is_none_or(|org| concerns(row, org))) {
+            lines.push_str(&shown(row).to_string());
+            lines.push('\n');
+        }
+    }
+    Ok(([(CONTENT_TYPE, "application/jsonl")], lines).into_response())
+}
+
+fn concerns(row: &JournalRow, org: &str) -> bool {
+    row.place.org == org || (row.place.kind == tollgate_catalog::repository::Kind::Org && row.place.id == org)
+}
+
+fn shown(row: &JournalRow) -> Value {
+    let body = |body: &Option<String>| {
+        let body = body.as_deref().map(serde_json::from_str::<Value>);
+        body.map_or(Value::Null, |body| body.unwrap_or(Value::Null))
+    };
+    let at = jiff::Timestamp::from_millisecond(row.author.at_ms).map(|at| at.to_string());
+    json!({
+        "revision": row.revision,
+        "at": at.unwrap_or_default(),
+        "actor": row.author.actor,
+        "route": row.author.route,
+        "requestId": row.author.request,
+        "reason": if row.author.reason.is_empty() { Value::Null } else { json!(row.author.reason) },
+        "kind": row.place.kind.name(),
+        "orgId": if row.place.org.is_empty() { Value::Null } else { json!(row.place.org) },
+        "id": row.place.id,
+        "before": body(&row.before),
+        "after": body(&row.after),
+        "hash": row.hash,
+    })
+}

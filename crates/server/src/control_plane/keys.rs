@@ -1,0 +1,224 @@
+//! `/v1/orgs/{orgId}/apps/{appId}/keys`: API keys. A secret is shown when it is made, and never again.
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use tollgate_catalog::model::check_id;
+use tollgate_catalog::repository::{Entry, Kind, Place};
+
+use super::ask::{Answer, Answered, Ask, listed, now_ms};
+use super::lists::within;
+use crate::answer::Problem;
+use crate::catalogue::{KeyDocument, WriteError};
+use crate::secret::{Secret, SecretHash, SecretKind, shown_prefix};
+
+/// How long a rotated key goes on to work unless told otherwise, and at most.
+const OVERLAP_MS: i64 = 24 * 3_600_000;
+const MAX_OVERLAP_MS: i64 = 30 * OVERLAP_MS;
+
+/// An app's keys, by the ids they have.
+pub(super) async fn index(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    app_known(&ask, &org, &app).await?;
+    let (after, limit) = ask.page()?;
+    let (mut after, mut items) = (after.to_owned(), Vec::new());
+    loop {
+        let repository = ask.plane.catalogue.repository();
+        let page = repository
+            .list(Kind::Key, &org, &after, limit)
+            .await
+            .map_err(WriteError::from)?;
+        let Some(last) = page.last() else {
+            return Ok(listed(items, None));
+        };
+        after.clone_from(&last.place.id);
+        for entry in &page {
+            items.extend(key_of(entry, &app).map(|key| shown(entry, &key)));
+            if i64::try_from(items.len()).unwrap_or(limit) >= limit {
+                return Ok(listed(items, Some(entry.place.id.clone())));
+            }
+        }
+    }
+}
+
+/// One key.
+pub(super) async fn get(Path((org, app, id)): Path<(String, String, String)>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    let (entry, key) = find(&ask, &org, &app, &id).await?;
+    Ok(Answer::entry(&entry, shown(&entry, &key)))
+}
+
+/// Makes a key and shows its secret once.
+pub(super) async fn post(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.write_org_things(&org)?;
+    app_known(&ask, &org, &app).await?;
+    let wish = Wish::read(&ask)?;
+    let id = match wish.id {
+        Some(id) => id,
+        None => format!("{:08x}", getrandom::u32().map_err(|_| no_randomness())?),
+    };
+    let place = within(&org, Kind::Key, &id);
+    ask.once(make(&ask, place, app, wish.test, wish.expires_ms)).await
+}
+
+/// Makes a new secret for a key. The old one goes on to work for a while under the id `ID.old`.
+pub(super) async fn rotate(Path((org, app, id)): Path<(String, String, String)>, ask: Ask) -> Answered {
+    ask.caller.write_org_things(&org)?;
+    let (_, old) = find(&ask, &org, &app, &id).await?;
+    let members = ask.object()?;
+    let overlap = match members.get("overlapMs") {
+        None => OVERLAP_MS,
+        Some(overlap) => overlap
+            .as_i64()
+            .filter(|overlap| (0..=MAX_OVERLAP_MS).contains(overlap))
+            .ok_or_else(|| Problem::unprocessable("`overlapMs` must be a whole number up to 30 days."))?,
+    };
+    if let Some(name) = members.keys().find(|name| *name != "overlapMs") {
+        return Err(Problem::unprocessable(format!("`{name}` is not a known field.")));
+    }
+    ask.once(async {
+        let ends = now_ms() + overlap;
+        let old = KeyDocument {
+            expires_ms: Some(old.expires_ms.map_or(ends, |expires| expires.min(ends))),
+            ..old
+        };
+        // The old secret keeps the key's id in its counts: it is moved aside, not renamed for the tenant.
+        let (test, expires) = (old.test, None);
+        let answer = make_with(
+            &ask,
+            within(&org, Kind::Key, &id),
+            app.clone(),
+            test,
+            expires,
+            Some(old),
+        )
+        .await?;
+        Ok(answer)
+    })
+    .await
+}
+
+/// Revokes a key.
+pub(super) async fn delete(Path((org, app, id)): Path<(String, String, String)>, ask: Ask) -> Answered {
+    ask.caller.write_org_things(&org)?;
+    find(&ask, &org, &app, &id).await?;
+    ask.once(ask.delete(&within(&org, Kind::Key, &id), &[])).await
+}
+
+struct Wish {
+    id: Option<String>,
+    test: bool,
+    expires_ms: Option<i64>,
+}
+
+impl Wish {
+    fn read(ask: &Ask) -> Result<Self, Problem> {
+        let mut wish = Self {
+            id: None,
+            test: false,
+            expires_ms: None,
+        };
+        for (name, value) in ask.object()? {
+            let bad = |what: &str| Problem::unprocessable(format!("`{name}` {what}."));
+            match (name.as_str(), &value) {
+                ("keyId", Value::String(id)) => {
+                    check_id(id).map_err(bad)?;
+                    wish.id = Some(id.clone());
+                }
+                ("environment", Value::String(text)) if text == "live" => wish.test = false,
+                ("environment", Value::String(text)) if text == "test" => wish.test = true,
+                ("environment", _) => return Err(bad("must be live or test")),
+                ("expiresAt", Value::String(text)) => {
+                    let at: jiff::Timestamp = text
+                        .parse()
+                        .map_err(|_| bad("must be an instant such as 2024-07-15T00:00:00Z"))?;
+                    wish.expires_ms = Some(at.as_millisecond());
+                }
+                ("keyId" | "expiresAt", Value::Null) => {}
+                ("keyId" | "expiresAt", _) => return Err(bad("must be text")),
+                _ => return Err(bad("is not a known field")),
+            }
+        }
+        Ok(wish)
+    }
+}
+
+async fn make(ask: &Ask, place: Place, app: String, test: bool, expires_ms: Option<i64>) -> Answered {
+    let known = ask.plane.catalogue.repository().get(&place).await;
+    if known.map_err(WriteError::from)?.is_some() {
+        return Err(Problem::conflict(format!(
+            "The org has a key `{}` already.",
+            place.id
+        )));
+    }
+    make_with(ask, place, app, test, expires_ms, None).await
+}
+
+async fn make_with(
+    ask: &Ask,
+    place: Place,
+    app: String,
+    test: bool,
+    expires_ms: Option<i64>,
+    former: Option<KeyDocument>,
+) -> Answered {
+    let kind = if test {
+        SecretKind::TestKey
+    } else {
+        SecretKind::LiveKey
+    };
+    let secret = Secret::make(kind).map_err(|_| no_randomness())?;
+    let key = KeyDocument {
+        app,
+        test,
+        prefix: shown_prefix(secret.expose()),
+        created_ms: now_ms(),
+        expires_ms,
+        hash: SecretHash::of(secret.expose()),
+        former: former.map(|former| (former.hash, former.expires_ms)),
+    };
+    let mut answer = ask.put(&place, key.to_json()).await?;
+    if answer.revision.is_none() {
+        return Ok(answer);
+    }
+    answer.status = StatusCode::CREATED;
+    answer.body = key.shown();
+    answer.body["keyId"] = json!(place.id);
+    answer.body["secret"] = json!(secret.expose());
+    Ok(answer)
+}
+
+async fn app_known(ask: &Ask, org: &str, app: &str) -> Result<(), Problem> {
+    let place = within(org, Kind::App, app);
+    let entry = ask.plane.catalogue.repository().get(&place).await;
+    entry
+        .map_err(WriteError::from)?
+        .map(drop)
+        .ok_or_else(Problem::not_found)
+}
+
+async fn find(ask: &Ask, org: &str, app: &str, id: &str) -> Result<(Entry, KeyDocument), Problem> {
+    let entry = ask
+        .plane
+        .catalogue
+        .repository()
+        .get(&within(org, Kind::Key, id))
+        .await;
+    let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
+    let key = key_of(&entry, app).ok_or_else(Problem::not_found)?;
+    Ok((entry, key))
+}
+
+fn key_of(entry: &Entry, app: &str) -> Option<KeyDocument> {
+    KeyDocument::read(&entry.body).filter(|key| key.app == app)
+}
+
+fn shown(entry: &Entry, key: &KeyDocument) -> Value {
+    let mut shown = key.shown();
+    shown["keyId"] = json!(entry.place.id);
+    shown
+}
+
+pub(super) fn no_randomness() -> Problem {
+    Problem::unavailable("The operating system gives no randomness for a secret.")
+}

@@ -1,0 +1,97 @@
+//! `/v1/orgs`: organizations and the tier each is on.
+
+use axum::extract::Path;
+use serde_json::{Value, json};
+use tollgate_catalog::model::{DEFAULT_TIER, Org};
+use tollgate_catalog::repository::{Change, Kind, Place};
+
+use super::ask::{Answer, Answered, Ask, document};
+use super::lists::{everywhere, list};
+use crate::answer::Problem;
+use crate::catalogue::{WriteError, read_document};
+
+pub(super) fn place(org: &str) -> Place {
+    everywhere(Kind::Org, org)
+}
+
+/// The orgs that the caller may see, in the order of their ids.
+pub(super) async fn index(ask: Ask) -> Answered {
+    if let Some(own) = ask.caller.org.clone().filter(|_| ask.caller.role.within_org()) {
+        let shown = shown(&ask, &own).await?;
+        return Ok(super::ask::listed(
+            shown.map(|answer| answer.body).into_iter().collect(),
+            None,
+        ));
+    }
+    ask.caller.read_platform()?;
+    let file = ask.plane.catalogue.file();
+    let own = file.set.orgs.iter().filter(|_| file.given);
+    let own = own.map(|org| (org.id.clone(), of_file(org)));
+    list(&ask, Kind::Org, "", own.collect(), document).await
+}
+
+/// One org.
+pub(super) async fn get(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    shown(&ask, &org).await?.ok_or_else(Problem::not_found)
+}
+
+/// Makes or replaces an org.
+pub(super) async fn put(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.write_org_plan(&org)?;
+    let mut members = ask.object()?;
+    Ask::named(&mut members, "orgId", &org)?;
+    let body = Value::Object(members);
+    let read = read_document::<Org>(&body).map_err(WriteError::Problems)?;
+    let snapshot = ask.plane.engine.snapshot_full();
+    if read.tier != DEFAULT_TIER && snapshot.tier(&read.tier).is_none() {
+        return Err(Problem::unprocessable(format!(
+            "There is no tier `{}`.",
+            read.tier
+        )));
+    }
+    ask.once(ask.put(&place(&org), body)).await
+}
+
+/// Deletes an org with all that is its own.
+pub(super) async fn delete(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.write_org_plan(&org)?;
+    let mut with = Vec::new();
+    for kind in [Kind::Override, Kind::Key, Kind::App, Kind::User] {
+        let mut after = String::new();
+        loop {
+            let repository = ask.plane.catalogue.repository();
+            let page = repository
+                .list(kind, &org, &after, 1_000)
+                .await
+                .map_err(WriteError::from)?;
+            let Some(last) = page.last() else { break };
+            after.clone_from(&last.place.id);
+            with.extend(page.into_iter().map(|entry| Change {
+                place: entry.place,
+                body: None,
+            }));
+        }
+    }
+    ask.once(ask.delete(&place(&org), &with)).await
+}
+
+/// Refuses what is for an org that is not there.
+pub(super) async fn known(ask: &Ask, org: &str) -> Result<(), Problem> {
+    shown(ask, org).await?.map(drop).ok_or_else(Problem::not_found)
+}
+
+async fn shown(ask: &Ask, org: &str) -> Result<Option<Answer>, Problem> {
+    let file = ask.plane.catalogue.file();
+    if let Some(org) = file.set.orgs.iter().find(|known| file.given && known.id == org) {
+        return Ok(Some(Answer::ok(of_file(org))));
+    }
+    let entry = ask.plane.catalogue.repository().get(&place(org)).await;
+    let entry = entry.map_err(WriteError::from)?;
+    Ok(entry.map(|entry| Answer::entry(&entry, document(&entry))))
+}
+
+fn of_file(org: &Org) -> Value {
+    let zone = org.zone.iana_name().unwrap_or("UTC");
+    json!({"orgId": org.id, "tier": org.tier, "timezone": zone, "source": "file"})
+}

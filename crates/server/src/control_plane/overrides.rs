@@ -1,0 +1,64 @@
+//! `/v1/orgs/{orgId}/ratelimit/overrides`: other values for one org, or for one app, key or user of it.
+
+use std::collections::BTreeMap;
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use tollgate_catalog::model::Override;
+use tollgate_catalog::repository::{Entry, Kind};
+
+use super::ask::{Answer, Answered, Ask, document, now_ms};
+use super::lists::{list, within};
+use super::orgs;
+use crate::answer::Problem;
+use crate::catalogue::{WriteError, read_document};
+
+/// An org's overrides.
+pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    orgs::known(&ask, &org).await?;
+    list(&ask, Kind::Override, &org, BTreeMap::new(), shown).await
+}
+
+/// One override.
+pub(super) async fn get(Path((org, id)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    let place = within(&org, Kind::Override, &id);
+    let entry = ask.plane.catalogue.repository().get(&place).await;
+    let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
+    Ok(Answer::entry(&entry, shown(&entry)))
+}
+
+/// Makes an override.
+pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.write_org_plan(&org)?;
+    orgs::known(&ask, &org).await?;
+    let mut members = ask.object()?;
+    Ask::named(&mut members, "orgId", &org)?;
+    let body = Value::Object(members);
+    read_document::<Override>(&body).map_err(WriteError::Problems)?;
+    // Made of time and chance: in the order in which they were made, and no two nodes make the same.
+    let id = format!("{:012x}{:08x}", now_ms(), getrandom::u32().unwrap_or_default());
+    ask.once(async {
+        let mut answer = ask.put(&within(&org, Kind::Override, &id), body).await?;
+        if answer.status == StatusCode::CREATED {
+            answer.body["id"] = json!(id);
+        }
+        Ok(answer)
+    })
+    .await
+}
+
+/// Ends an override.
+pub(super) async fn delete(Path((org, id)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.write_org_plan(&org)?;
+    ask.once(ask.delete(&within(&org, Kind::Override, &id), &[]))
+        .await
+}
+
+fn shown(entry: &Entry) -> Value {
+    let mut shown = document(entry);
+    shown["id"] = json!(entry.place.id);
+    shown
+}

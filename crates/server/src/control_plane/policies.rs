@@ -1,0 +1,88 @@
+//! `/v1/ratelimit/policies`: the limits of tiers.
+
+use axum::extract::Path;
+use serde_json::{Value, json};
+use tollgate_catalog::model::{DEFAULT_TIER, Policy};
+use tollgate_catalog::repository::{Kind, Place};
+
+use super::ask::{Answer, Answered, Ask, document};
+use super::lists::{everywhere, list};
+use crate::answer::Problem;
+use crate::catalogue::{WriteError, read_document};
+
+fn place(id: &str) -> Place {
+    everywhere(Kind::Policy, id)
+}
+
+/// The policies, in the order of their ids.
+pub(super) async fn index(ask: Ask) -> Answered {
+    ask.caller.read_platform()?;
+    let file = ask.plane.catalogue.file();
+    let own = file.set.policies.iter().filter(|_| file.given);
+    let own = own.map(|policy| (policy.id.clone(), of_file(policy)));
+    list(&ask, Kind::Policy, "", own.collect(), document).await
+}
+
+/// One policy.
+pub(super) async fn get(Path(id): Path<String>, ask: Ask) -> Answered {
+    ask.caller.read_platform()?;
+    let file = ask.plane.catalogue.file();
+    if let Some(policy) = file
+        .set
+        .policies
+        .iter()
+        .find(|policy| file.given && policy.id == id)
+    {
+        return Ok(Answer::ok(of_file(policy)));
+    }
+    let entry = ask.plane.catalogue.repository().get(&place(&id)).await;
+    let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
+    Ok(Answer::entry(&entry, document(&entry)))
+}
+
+/// Makes or replaces a policy; one without an id gets one that follows from what it says.
+pub(super) async fn put(ask: Ask) -> Answered {
+    ask.caller.write_platform()?;
+    let mut members = ask.object()?;
+    let policy: Policy = read_document(&Value::Object(members.clone())).map_err(WriteError::Problems)?;
+    members.insert("id".to_owned(), json!(policy.id));
+    let snapshot = ask.plane.engine.snapshot_full();
+    if let Some(tier) = &policy.tier
+        && tier != DEFAULT_TIER
+        && snapshot.tier(tier).is_none()
+    {
+        return Err(Problem::unprocessable(format!("There is no tier `{tier}`.")));
+    }
+    ask.once(ask.put(&place(&policy.id), Value::Object(members)))
+        .await
+}
+
+/// Deletes a policy that no override is for.
+pub(super) async fn delete(Path(id): Path<String>, ask: Ask) -> Answered {
+    ask.caller.write_platform()?;
+    let snapshot = ask.plane.engine.snapshot_full();
+    let overrides = snapshot.records().flat_map(|record| &record.overrides);
+    let users = overrides
+        .filter(|change| change.policy.as_deref() == Some(&*id))
+        .count();
+    if users > 0 {
+        return Err(Problem::conflict(format!(
+            "{users} overrides are for the policy `{id}`."
+        )));
+    }
+    ask.once(ask.delete(&place(&id), &[])).await
+}
+
+fn of_file(policy: &Policy) -> Value {
+    json!({
+        "id": policy.id,
+        "orgTier": policy.tier.as_deref().unwrap_or("*"),
+        "scope": policy.scope.to_string(),
+        "endpointPattern": policy.pattern.to_string(),
+        "algorithm": policy.values.algorithm_name(),
+        "limit": policy.values.limit,
+        "burst": policy.values.burst,
+        "window": policy.values.window.map(|window| window.to_string()),
+        "source": "file",
+    })
+}

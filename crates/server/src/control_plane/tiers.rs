@@ -1,0 +1,71 @@
+//! `/v1/tiers`: the plans that orgs are on.
+
+use axum::extract::Path;
+use serde_json::{Value, json};
+use tollgate_catalog::repository::{Kind, Place};
+
+use super::ask::{Answer, Answered, Ask, document};
+use super::lists::{everywhere, list};
+use crate::answer::Problem;
+use crate::catalogue::{TierName, WriteError, read_document};
+
+fn place(tier: &str) -> Place {
+    everywhere(Kind::Tier, tier)
+}
+
+/// The tiers, in the order of their names.
+pub(super) async fn index(ask: Ask) -> Answered {
+    ask.caller.read_platform()?;
+    let file = ask.plane.catalogue.file();
+    let own = file.set.tiers.iter().filter(|_| file.given);
+    let own = own.map(|tier| (tier.clone(), json!({"tier": tier, "source": "file"})));
+    list(&ask, Kind::Tier, "", own.collect(), document).await
+}
+
+/// One tier.
+pub(super) async fn get(Path(tier): Path<String>, ask: Ask) -> Answered {
+    ask.caller.read_platform()?;
+    let place = place(&tier);
+    if ask.plane.catalogue.file().owns(&place) {
+        return Ok(Answer::ok(json!({"tier": tier, "source": "file"})));
+    }
+    let entry = ask
+        .plane
+        .catalogue
+        .repository()
+        .get(&place)
+        .await
+        .map_err(WriteError::from)?;
+    let entry = entry.ok_or_else(Problem::not_found)?;
+    Ok(Answer::entry(&entry, document(&entry)))
+}
+
+/// Makes or replaces a tier.
+pub(super) async fn put(Path(tier): Path<String>, ask: Ask) -> Answered {
+    ask.caller.write_platform()?;
+    let mut members = ask.object()?;
+    Ask::named(&mut members, "tier", &tier)?;
+    let body = Value::Object(members);
+    read_document::<TierName>(&body).map_err(WriteError::Problems)?;
+    ask.once(ask.put(&place(&tier), body)).await
+}
+
+/// Deletes a tier that nothing names.
+pub(super) async fn delete(Path(tier): Path<String>, ask: Ask) -> Answered {
+    ask.caller.write_platform()?;
+    let snapshot = ask.plane.engine.snapshot_full();
+    let users = snapshot
+        .records()
+        .filter(|record| record.org.tier == tier)
+        .count();
+    let policies = snapshot.limits().iter();
+    let policies = policies
+        .filter(|limit| limit.origin.tier.as_deref() == Some(&*tier))
+        .count();
+    if users + policies > 0 {
+        return Err(Problem::conflict(format!(
+            "The tier `{tier}` is in use by {users} orgs and {policies} policies."
+        )));
+    }
+    ask.once(ask.delete(&place(&tier), &[])).await
+}

@@ -1,0 +1,145 @@
+//! `/v1/tokens`: who may call the control plane.
+
+use axum::extract::Path;
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use tollgate_catalog::model::check_id;
+use tollgate_catalog::repository::{Entry, Kind};
+
+use super::ask::{Answer, Answered, Ask, document, listed, now_ms, without_hash};
+use super::keys::no_randomness;
+use super::lists::everywhere;
+use super::role::Role;
+use crate::answer::Problem;
+use crate::catalogue::WriteError;
+use crate::secret::{Secret, SecretHash, SecretKind, shown_prefix};
+
+/// The tokens that the caller may see.
+pub(super) async fn index(ask: Ask) -> Answered {
+    let (after, limit) = ask.page()?;
+    let (mut after, mut items) = (after.to_owned(), Vec::new());
+    loop {
+        let repository = ask.plane.catalogue.repository();
+        let page = repository
+            .list(Kind::Token, "", &after, limit)
+            .await
+            .map_err(WriteError::from)?;
+        let Some(last) = page.last() else {
+            return Ok(listed(items, None));
+        };
+        after.clone_from(&last.place.id);
+        for entry in &page {
+            if sees(&ask, entry) {
+                items.push(shown(entry));
+            }
+            if i64::try_from(items.len()).unwrap_or(limit) >= limit {
+                return Ok(listed(items, Some(entry.place.id.clone())));
+            }
+        }
+    }
+}
+
+/// One token.
+pub(super) async fn get(Path(id): Path<String>, ask: Ask) -> Answered {
+    let entry = find(&ask, &id).await?;
+    Ok(Answer::entry(&entry, shown(&entry)))
+}
+
+/// Makes a token and shows its secret once.
+pub(super) async fn post(ask: Ask) -> Answered {
+    let (mut role, mut org, mut name, mut expires_ms) = (None, None, None, None);
+    for (member, value) in ask.object()? {
+        let bad = |what: &str| Problem::unprocessable(format!("`{member}` {what}."));
+        match (member.as_str(), &value) {
+            ("role", Value::String(text)) => {
+                role = Some(text.parse::<Role>().map_err(|error| bad(&error.to_string()))?);
+            }
+            ("orgId", Value::String(id)) => {
+                check_id(id).map_err(bad)?;
+                org = Some(id.clone());
+            }
+            ("name", Value::String(text)) => name = Some(text.clone()),
+            ("expiresAt", Value::String(text)) => {
+                let at: jiff::Timestamp = text
+                    .parse()
+                    .map_err(|_| bad("must be an instant such as 2024-07-15T00:00:00Z"))?;
+                expires_ms = Some(at.as_millisecond());
+            }
+            ("orgId" | "name" | "expiresAt", Value::Null) => {}
+            ("role" | "orgId" | "name" | "expiresAt", _) => return Err(bad("must be text")),
+            _ => return Err(bad("is not a known field")),
+        }
+    }
+    let role = role.ok_or_else(|| Problem::unprocessable("`role` is missing."))?;
+    if role.within_org() != org.is_some() {
+        return Err(Problem::unprocessable(
+            "`orgId` belongs to the roles tenant-admin and tenant-viewer, and only to those.",
+        ));
+    }
+    if !ask.caller.may_make_token(role, org.as_deref()) {
+        return Err(Problem::forbidden("Your role does not allow this."));
+    }
+    if let Some(org) = &org {
+        super::orgs::known(&ask, org).await?;
+    }
+    let secret = Secret::make(SecretKind::Token).map_err(|_| no_randomness())?;
+    let id = format!("{:016x}", getrandom::u64().map_err(|_| no_randomness())?);
+    let body = json!({
+        "role": role.name(),
+        "orgId": org,
+        "name": name,
+        "prefix": shown_prefix(secret.expose()),
+        "createdAt": now_ms(),
+        "createdBy": ask.caller.actor,
+        "expiresAt": expires_ms,
+        "hash": SecretHash::of(secret.expose()).to_string(),
+    });
+    ask.once(async {
+        let mut answer = ask.put(&everywhere(Kind::Token, &id), body).await?;
+        if answer.status == StatusCode::CREATED {
+            answer.body = without_hash(answer.body);
+            answer.body["id"] = json!(id);
+            answer.body["secret"] = json!(secret.expose());
+        }
+        Ok(answer)
+    })
+    .await
+}
+
+/// Revokes a token.
+pub(super) async fn delete(Path(id): Path<String>, ask: Ask) -> Answered {
+    let entry = find(&ask, &id).await?;
+    let token = document(&entry);
+    let role = token["role"].as_str().and_then(|role| role.parse().ok());
+    let may = role.is_some_and(|role| ask.caller.may_make_token(role, token["orgId"].as_str()));
+    if !may {
+        return Err(Problem::forbidden("Your role does not allow this."));
+    }
+    ask.once(ask.delete(&entry.place, &[])).await
+}
+
+async fn find(ask: &Ask, id: &str) -> Result<Entry, Problem> {
+    let entry = ask
+        .plane
+        .catalogue
+        .repository()
+        .get(&everywhere(Kind::Token, id))
+        .await;
+    let entry = entry.map_err(WriteError::from)?.filter(|entry| sees(ask, entry));
+    entry.ok_or_else(Problem::not_found)
+}
+
+/// A tenant sees the tokens of its own org.
+fn sees(ask: &Ask, entry: &Entry) -> bool {
+    let org = document(entry)["orgId"].as_str().map(str::to_owned);
+    match org {
+        Some(org) => ask.caller.may_read_org(&org),
+        None => ask.caller.may_read_platform(),
+    }
+}
+
+fn shown(entry: &Entry) -> Value {
+    let mut shown = without_hash(document(entry));
+    shown["id"] = json!(entry.place.id);
+    shown
+}
