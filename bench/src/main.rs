@@ -8,6 +8,7 @@
 )]
 
 mod baseline;
+mod catalogue;
 mod memory;
 mod peers;
 mod profile;
@@ -23,12 +24,15 @@ fn main() {
             stacks::run();
             memory::run();
             threads::run();
+            catalogue::run();
         }
         Some("peers") => peers::run(),
         Some("counters") => stacks::run(),
         Some("memory") => memory::run(),
         Some("memory-child") => memory::child(),
         Some("threads") => threads::run(),
+        Some("catalogue") => catalogue::run(),
+        Some("catalogue-child") => catalogue::child(),
         Some("baseline") => baseline::serve(),
         Some("profile") => {
             let levels = arguments.next().unwrap_or_default();
@@ -40,7 +44,7 @@ fn main() {
         }
         Some(other) => {
             eprintln!(
-                "there is no benchmark `{other}`; there are peers, counters, memory, threads, profile LEVELS COUNT"
+                "there is no benchmark `{other}`; there are peers, counters, memory, threads, catalogue, profile LEVELS COUNT"
             );
             std::process::exit(2);
         }

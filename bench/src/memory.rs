@@ -24,7 +24,7 @@ pub(crate) fn child() {
     );
 }
 
-fn resident_bytes() -> f64 {
+pub(crate) fn resident_bytes() -> f64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("a Linux process");
     let pages: f64 = statm
         .split(' ')

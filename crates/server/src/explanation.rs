@@ -146,7 +146,7 @@ pub fn algorithm_name(limit: &Limit) -> &'static str {
 }
 
 /// Where a limit's values came from, in words.
-fn origin(limit: &Limit) -> String {
+pub fn origin(limit: &Limit) -> String {
     let origin = &limit.origin;
     let line = |line: usize| {
         if line > 0 {

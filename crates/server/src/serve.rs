@@ -9,9 +9,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
-use tollgate_catalog::repository::Repository;
+use tollgate_catalog::repository::{Repository, RepositoryError};
 
-use crate::catalogue::{Catalogue, FileSet};
+use crate::catalogue::{Catalogue, Disk, FileSet, Kept};
 use crate::clock;
 use crate::control_plane::{AdminToken, ControlPlane, router};
 use crate::data_plane::{DataPlane, Limits, Server};
@@ -87,9 +87,10 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         token,
     } = start;
     let metrics = Arc::new(Metrics::default());
-    let repository = Repository::open(&settings.database).await;
-    let repository = repository.map_err(|error| format!("--database: {error}"))?;
-    let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), file).await;
+    let disk = Disk::in_dir(&settings.data_dir);
+    let (repository, kept) = open_database(&settings.database, &disk).await?;
+    metrics.catalogue_from_disk(kept.is_some());
+    let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), file, kept).await;
     let catalogue = catalogue.map_err(|error| format!("--database: {error}"))?;
     let (stop, stopped) = watch::channel(false);
     let line = listening_line(&http, &grpc, &admin)?;
@@ -127,6 +128,9 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
             stopped.clone(),
         ));
     }
+    // SQLite is on this disk itself.
+    let keeper =
+        (catalogue.repository().backend() != "sqlite").then(|| catalogue.keep_on(disk, stopped.clone()));
     let follower = tokio::spawn(catalogue.clone().follow(stopped));
     // Signals are caught before the line is out: whoever reads it may send one at once.
     let fail = |error: std::io::Error| format!("could not catch signals: {error}");
@@ -146,8 +150,36 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     let _ = stop.send(true);
     let _ = tokio::task::spawn_blocking(|| server.join()).await;
     let _ = tokio::join!(admin, grpc, follower);
+    if let Some(keeper) = keeper {
+        let _ = keeper.await;
+    }
     catalogue.repository().close().await;
     Ok(())
+}
+
+/// Opens the catalogue's database. If it does not answer, what was last seen of it is on disk.
+async fn open_database(url: &str, disk: &Disk) -> Result<(Repository, Option<Kept>), String> {
+    let error = match Repository::open(url).await {
+        Ok(repository) => return Ok((repository, None)),
+        Err(error) => error,
+    };
+    if !matches!(error, RepositoryError::Database(_)) {
+        return Err(format!("--database: {error}"));
+    }
+    let kept = disk.read().unwrap_or_else(|problem| {
+        tracing::error!("the catalogue that was kept on disk can't be read: {problem}");
+        None
+    });
+    match (kept, Repository::later(url)) {
+        (Some(kept), Ok(repository)) => {
+            tracing::error!(
+                revision = kept.revision,
+                "the catalogue's database does not answer, what was kept on disk is in force: {error}"
+            );
+            Ok((repository, Some(kept)))
+        }
+        _ => Err(format!("--database: {error}")),
+    }
 }
 
 /// Comes back once the server is told to stop.

@@ -4,14 +4,18 @@ mod id;
 mod org;
 mod overrides;
 mod policy;
+mod reset;
 mod scope;
+mod user;
 mod window;
 
 pub use id::{MAX_ID_BYTES, check_id, check_policy_id};
 pub use org::{Org, OrgRecord, read_zone};
-pub use overrides::{Override, Who};
+pub use overrides::{KeptOverride, Override, Who};
 pub use policy::{Accuracy, Descriptor, FailMode, Policy, PolicyMode, Values, Zone};
+pub use reset::Reset;
 pub use scope::{Dimension, Scope};
+pub use user::UserPlan;
 pub use window::Window;
 
 use crate::document::{Fields, Problems};

@@ -3,7 +3,9 @@
 use jiff::tz::TimeZone;
 use tollgate_core::BillingAnchor;
 
-use super::overrides::Override;
+use super::overrides::KeptOverride;
+use super::reset::Reset;
+use super::user::UserPlan;
 use crate::document::{Fields, Problems};
 
 /// An organization: its plan, its clock, its billing day.
@@ -27,7 +29,23 @@ pub struct OrgRecord {
     /// The org itself.
     pub org: Org,
     /// Its overrides, older ones first.
-    pub overrides: Vec<Override>,
+    pub overrides: Vec<KeptOverride>,
+    /// Its users with a plan of their own.
+    pub users: Vec<UserPlan>,
+    /// Which of its counters were emptied.
+    pub resets: Vec<Reset>,
+}
+
+impl OrgRecord {
+    /// An org with nothing of its own.
+    pub fn plain(org: Org) -> Self {
+        Self {
+            org,
+            overrides: Vec::new(),
+            users: Vec::new(),
+            resets: Vec::new(),
+        }
+    }
 }
 
 impl Org {
@@ -89,7 +107,7 @@ pub fn read_zone(name: &str) -> Result<TimeZone, String> {
     })
 }
 
-fn read_anchor(text: &str) -> Result<BillingAnchor, String> {
+pub(super) fn read_anchor(text: &str) -> Result<BillingAnchor, String> {
     if let Ok(at) = text.parse::<jiff::Timestamp>() {
         return Ok(BillingAnchor::Instant(at));
     }

@@ -1,10 +1,13 @@
 //! Overrides: other values for one org, or for one app, key or user of it.
 
+use std::borrow::Cow;
+
 use tollgate_core::Timestamp;
 
 use super::policy::Values;
 use super::scope::{Dimension, Scope};
-use crate::document::{Fields, Problems};
+use crate::document::{Fields, Node, Problems};
+use crate::request::Request;
 use crate::route::Pattern;
 
 /// Whom of the org an override is for.
@@ -21,6 +24,17 @@ pub enum Who {
 }
 
 impl Who {
+    /// Whether a request is theirs.
+    #[inline]
+    pub fn includes(&self, request: &Request<'_>) -> bool {
+        match self {
+            Self::Org => true,
+            Self::App(id) => request.app == Some(id.as_str()),
+            Self::User(id) => request.user == Some(id.as_str()),
+            Self::Key(id) => request.key == Some(id.as_str()),
+        }
+    }
+
     /// The dimension it narrows to.
     pub fn dimension(&self) -> Dimension {
         match self {
@@ -68,6 +82,42 @@ pub struct Override {
     pub line: usize,
     /// Its path in the document.
     pub path: String,
+}
+
+/// An override as an org's record keeps it: read, or the JSON it was written as, which takes a fraction of the
+/// memory. Most orgs are idle most of the time.
+#[derive(Debug, Clone)]
+pub enum KeptOverride {
+    /// Read, from a policy file.
+    Read(Box<Override>),
+    /// As it was written.
+    Json(Box<str>),
+}
+
+impl KeptOverride {
+    /// The override; `None` if it can't be read, which only another version could have written.
+    pub fn get(&self) -> Option<Cow<'_, Override>> {
+        match self {
+            Self::Read(read) => Some(Cow::Borrowed(read)),
+            Self::Json(json) => {
+                let node = Node::from_json(&serde_json::from_str(json).ok()?);
+                let mut problems = Problems::default();
+                let fields = Fields::of(&node, "", &mut problems)?;
+                Override::read(fields, &mut problems).map(Cow::Owned)
+            }
+        }
+    }
+
+    /// Whether it is for a policy by that one's id.
+    pub fn names(&self, policy: &str) -> bool {
+        let may = match self {
+            Self::Read(_) => true,
+            Self::Json(json) => json.contains(policy),
+        };
+        may && self
+            .get()
+            .is_some_and(|read| read.policy.as_deref() == Some(policy))
+    }
 }
 
 impl Override {

@@ -10,7 +10,7 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::address::Backend;
 use super::{Repository, RepositoryError};
@@ -87,7 +87,9 @@ async fn listen(options: &PgConnectOptions) -> Result<PgListener, sqlx::Error> {
     let mut listener = PgListener::connect_with(&pool).await?;
     // A loss is passed on at once, and not after the next connection.
     listener.eager_reconnect(false);
-    listener.listen(CHANNEL).await?;
+    timeout(PATIENCE, listener.listen(CHANNEL))
+        .await
+        .map_err(|_| sqlx::Error::PoolTimedOut)??;
     Ok(listener)
 }
 

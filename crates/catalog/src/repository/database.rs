@@ -17,6 +17,8 @@ use super::address::{Address, Backend};
 const CONNECTIONS: u32 = 8;
 /// How long a request waits for a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long what was asked of the database may take. Longer than SQLite waits for another writer.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(12);
 /// How long opening may take until the database has said something.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 /// At which pace turning a file's write-ahead log on is tried until then: SQLite does not wait by itself for the
@@ -48,23 +50,30 @@ impl Repository {
     pub async fn open(url: &str) -> Result<Self, RepositoryError> {
         sqlx::any::install_default_drivers();
         let address = Address::parse(url)?;
+        let repository = Self::later(url)?;
         // The pool would answer a refused connection or a file that is no database with a mere timeout.
         timeout(FIRST_PATIENCE, probe(&address))
             .await
             .map_err(|_| sqlx::Error::Io(io::ErrorKind::TimedOut.into()))??;
+        repository.migrate().await?;
+        Ok(repository)
+    }
+
+    /// The database of a URL that need not answer yet, whose tables were brought up to date before.
+    pub fn later(url: &str) -> Result<Self, RepositoryError> {
+        sqlx::any::install_default_drivers();
+        let address = Address::parse(url)?;
         let mut options = AnyPoolOptions::new()
             .max_connections(CONNECTIONS)
             .acquire_timeout(PATIENCE);
         if address.backend == Backend::Sqlite {
             options = options.after_connect(|connection, _| Box::pin(settle(connection)));
         }
-        let repository = Self {
-            pool: options.connect_with(address.options.clone()).await?,
+        Ok(Self {
+            pool: options.connect_lazy_with(address.options.clone()),
             address: Arc::new(address),
             written: watch::Sender::new(()),
-        };
-        repository.migrate().await?;
-        Ok(repository)
+        })
     }
 
     /// Which database it is: `sqlite` or `postgres`.
@@ -72,9 +81,10 @@ impl Repository {
         self.address.backend.name()
     }
 
-    /// Closes every connection, once what is under way has ended. Clones are closed with it.
+    /// Closes every connection, once what is under way has ended, though a database that hangs is not waited for.
+    /// Clones are closed with it.
     pub async fn close(&self) {
-        self.pool.close().await;
+        let _ = timeout(PATIENCE, self.pool.close()).await;
     }
 
     /// Begins a transaction that writes.
@@ -97,6 +107,17 @@ impl Repository {
                 self.pool.begin_with(statement).await
             }
         }
+    }
+}
+
+/// Waits for an answer of the database, but not forever: a server can hang, or be gone without a word.
+pub(super) async fn in_time<T, E>(answer: impl Future<Output = Result<T, E>>) -> Result<T, RepositoryError>
+where
+    RepositoryError: From<E>,
+{
+    match timeout(ANSWER_PATIENCE, answer).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(RepositoryError::Late),
     }
 }
 

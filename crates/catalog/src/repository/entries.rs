@@ -3,20 +3,20 @@
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
+use super::database::in_time;
 use super::turn::Turn;
 use super::{Author, Change, Entry, Kind, Place, Repository, RepositoryError, Written};
 
 impl Repository {
     /// The entry of a place.
     pub async fn get(&self, place: &Place) -> Result<Option<Entry>, RepositoryError> {
-        let row = sqlx::query(
+        let query = sqlx::query(
             "SELECT kind, org, id, body, revision FROM tollgate_entries WHERE kind = $1 AND org = $2 AND id = $3",
         )
         .bind(place.kind.name())
         .bind(place.org.as_str())
-        .bind(place.id.as_str())
-        .fetch_optional(&self.pool)
-        .await?;
+        .bind(place.id.as_str());
+        let row = in_time(query.fetch_optional(&self.pool)).await?;
         row.as_ref().map(entry).transpose()
     }
 
@@ -28,16 +28,15 @@ impl Repository {
         after: &str,
         limit: i64,
     ) -> Result<Vec<Entry>, RepositoryError> {
-        let rows = sqlx::query(
+        let query = sqlx::query(
             "SELECT kind, org, id, body, revision FROM tollgate_entries \
              WHERE kind = $1 AND org = $2 AND id > $3 ORDER BY id LIMIT $4",
         )
         .bind(kind.name())
         .bind(org)
         .bind(after)
-        .bind(limit.max(0))
-        .fetch_all(&self.pool)
-        .await?;
+        .bind(limit.max(0));
+        let rows = in_time(query.fetch_all(&self.pool)).await?;
         rows.iter().map(entry).collect()
     }
 
@@ -48,16 +47,15 @@ impl Repository {
     pub async fn page(&self, after: Option<&Place>, limit: i64) -> Result<Vec<Entry>, RepositoryError> {
         // No kind has an empty name, so every entry comes after the empty one.
         let (kind, org, id) = after.map_or(("", "", ""), |place| (place.kind.name(), &place.org, &place.id));
-        let rows = sqlx::query(
+        let query = sqlx::query(
             "SELECT kind, org, id, body, revision FROM tollgate_entries \
              WHERE (kind, org, id) > ($1, $2, $3) ORDER BY kind, org, id LIMIT $4",
         )
         .bind(kind)
         .bind(org)
         .bind(id)
-        .bind(limit.max(0))
-        .fetch_all(&self.pool)
-        .await?;
+        .bind(limit.max(0));
+        let rows = in_time(query.fetch_all(&self.pool)).await?;
         rows.iter().map(entry).collect()
     }
 
@@ -66,6 +64,15 @@ impl Repository {
     /// Each change adds a row to the journal and has a number of its own. Deleting what is not there is no
     /// change.
     pub async fn write(
+        &self,
+        known: i64,
+        author: &Author,
+        changes: &[Change],
+    ) -> Result<Written, RepositoryError> {
+        in_time(self.write_in_turn(known, author, changes)).await
+    }
+
+    async fn write_in_turn(
         &self,
         known: i64,
         author: &Author,

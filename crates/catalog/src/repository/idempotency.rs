@@ -2,6 +2,7 @@
 
 use sqlx::Row;
 
+use super::database::in_time;
 use super::{Repository, RepositoryError};
 
 /// How long an answer is kept.
@@ -43,18 +44,17 @@ impl Repository {
     ) -> Result<Claim, RepositoryError> {
         let expired = now_ms.saturating_sub(KEPT_MS);
         for _ in 0..TRIES {
-            if self.insert_claim(scope, key, fingerprint, now_ms).await? {
+            if in_time(self.insert_claim(scope, key, fingerprint, now_ms)).await? {
                 // Only housekeeping, so it does not fail the claim: what it leaves, the next one finds.
-                let _ = self.forget(expired).await;
+                let _ = in_time(self.forget(expired)).await;
                 return Ok(Claim::New);
             }
-            let row = sqlx::query(
+            let query = sqlx::query(
                 "SELECT fingerprint, status, response FROM tollgate_idempotency WHERE scope = $1 AND key = $2",
             )
             .bind(scope)
-            .bind(key)
-            .fetch_optional(&self.pool)
-            .await?;
+            .bind(key);
+            let row = in_time(query.fetch_optional(&self.pool)).await?;
             // Released since: try again.
             let Some(row) = row else { continue };
             let status: i64 = row.try_get(1)?;
@@ -78,26 +78,25 @@ impl Repository {
         status: i64,
         response: &str,
     ) -> Result<(), RepositoryError> {
-        sqlx::query(
+        let query = sqlx::query(
             "UPDATE tollgate_idempotency SET status = $3, response = $4 \
              WHERE scope = $1 AND key = $2 AND status = 0",
         )
         .bind(scope)
         .bind(key)
         .bind(status)
-        .bind(response)
-        .execute(&self.pool)
-        .await?;
+        .bind(response);
+        in_time(query.execute(&self.pool)).await?;
         Ok(())
     }
 
     /// Gives a claimed request back undone, so that it may be sent again.
     pub async fn release(&self, scope: &str, key: &str) -> Result<(), RepositoryError> {
-        sqlx::query("DELETE FROM tollgate_idempotency WHERE scope = $1 AND key = $2 AND status = 0")
-            .bind(scope)
-            .bind(key)
-            .execute(&self.pool)
-            .await?;
+        let query =
+            sqlx::query("DELETE FROM tollgate_idempotency WHERE scope = $1 AND key = $2 AND status = 0")
+                .bind(scope)
+                .bind(key);
+        in_time(query.execute(&self.pool)).await?;
         Ok(())
     }
 

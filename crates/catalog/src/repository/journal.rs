@@ -4,6 +4,7 @@ use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
 use super::chain::Link;
+use super::database::in_time;
 use super::turn::Turn;
 use super::{Author, JournalRow, Kind, Place, Repository, RepositoryError};
 
@@ -17,7 +18,7 @@ impl Repository {
     /// The number of the journal's last row; 0 for an empty catalogue.
     pub async fn head(&self) -> Result<i64, RepositoryError> {
         let mut connection = self.pool.acquire().await?;
-        let (revision, _) = head(&mut connection).await?;
+        let (revision, _) = in_time(head(&mut connection)).await?;
         Ok(revision)
     }
 
@@ -30,15 +31,18 @@ impl Repository {
         before: Option<&str>,
         after: Option<&str>,
     ) -> Result<i64, RepositoryError> {
-        let mut turn = Turn::take(self).await?;
-        turn.add(author, place, before, after).await?;
-        turn.end().await
+        in_time(async {
+            let mut turn = Turn::take(self).await?;
+            turn.add(author, place, before, after).await?;
+            turn.end().await
+        })
+        .await
     }
 
     /// At most `limit` rows after a number, the oldest first.
     pub async fn journal(&self, after: i64, limit: i64) -> Result<Vec<JournalRow>, RepositoryError> {
         let mut connection = self.pool.acquire().await?;
-        let rows = rows_after(&mut connection, after, limit).await?;
+        let rows = in_time(rows_after(&mut connection, after, limit)).await?;
         rows.into_iter().map(Chained::row).collect()
     }
 
@@ -64,7 +68,7 @@ impl Repository {
         if let Some(org) = org {
             query = query.bind(org);
         }
-        let rows = query.fetch_all(&self.pool).await?;
+        let rows = in_time(query.fetch_all(&self.pool)).await?;
         rows.iter().map(|row| chained(row)?.row()).collect()
     }
 }

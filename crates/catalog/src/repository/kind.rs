@@ -4,7 +4,7 @@ use super::{Kind, RepositoryError};
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Tier,
         Self::Org,
         Self::User,
@@ -13,6 +13,7 @@ impl Kind {
         Self::Policy,
         Self::Override,
         Self::EndpointClasses,
+        Self::Reset,
         Self::Token,
     ];
 
@@ -27,6 +28,7 @@ impl Kind {
             Self::Policy => "policy",
             Self::Override => "override",
             Self::EndpointClasses => "endpointClasses",
+            Self::Reset => "reset",
             Self::Token => "token",
         }
     }

@@ -48,6 +48,8 @@ pub enum Kind {
     Override,
     /// The ordered list of endpoint classes; there is one.
     EndpointClasses,
+    /// Counters of an org that were emptied.
+    Reset,
     /// A token for the control plane.
     Token,
 }
@@ -141,6 +143,8 @@ pub enum RepositoryError {
     },
     /// The tables hold what nothing here can have written.
     Content(String),
+    /// It took too long.
+    Late,
     /// The database's own words.
     Database(sqlx::Error),
 }
@@ -154,6 +158,7 @@ impl fmt::Display for RepositoryError {
                 "the database's tables are of version {found}, made by a newer Tollgate: this one knows versions up \
                  to {known}"
             ),
+            Self::Late => f.write_str("the database took too long to answer"),
             Self::Database(error) => write!(f, "the database: {error}"),
         }
     }
@@ -163,7 +168,7 @@ impl std::error::Error for RepositoryError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Database(error) => Some(error),
-            Self::Url(_) | Self::Newer { .. } | Self::Content(_) => None,
+            Self::Url(_) | Self::Newer { .. } | Self::Content(_) | Self::Late => None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Whether the journal is what was written.
 
+use super::database::in_time;
 use super::journal::{head, rows_after};
 use super::{Repository, RepositoryError};
 
@@ -19,14 +20,14 @@ impl Repository {
     /// Walks the whole journal and computes every hash anew. It sees the database at one moment, so writers may
     /// go on meanwhile.
     pub async fn verify(&self) -> Result<Verified, RepositoryError> {
-        let mut transaction = self.begin_reading().await?;
-        let (end, end_hash) = head(&mut transaction).await?;
+        let mut transaction = in_time(self.begin_reading()).await?;
+        let (end, end_hash) = in_time(head(&mut transaction)).await?;
         let mut rows = 0;
         let mut previous = String::new();
         let broken = 'walk: loop {
             // A row may have any number once somebody has changed it, those below the first one too.
             let after = if rows == 0 { i64::MIN } else { rows };
-            let page = rows_after(&mut transaction, after, PAGE).await?;
+            let page = in_time(rows_after(&mut transaction, after, PAGE)).await?;
             if page.is_empty() {
                 break if rows < end {
                     Some(rows + 1)

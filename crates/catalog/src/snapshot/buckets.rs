@@ -45,9 +45,49 @@ impl<T: Hashed + Clone> Buckets<T> {
         self.buckets[self.place(hash)].iter().find(|item| is(item))
     }
 
+    /// The same with where it is: its bucket, and its place there.
+    #[inline]
+    pub(super) fn find_at(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<(usize, usize, &T)> {
+        let bucket = self.place(hash);
+        let mut items = self.buckets[bucket].iter().enumerate();
+        let (place, item) = items.find(|(_, item)| is(item))?;
+        Some((bucket, place, item))
+    }
+
+    /// Whether the next item makes the table anew, with other places.
+    pub(super) fn outgrown(&self) -> bool {
+        self.len >= self.buckets.len() * PER_BUCKET * OUTGROWN
+    }
+
+    /// All items, each with its bucket and its place there.
+    pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize, &T)> {
+        let buckets = self.buckets.iter().enumerate();
+        buckets.flat_map(|(bucket, items)| {
+            let items = items.iter().enumerate();
+            items.map(move |(place, item)| (bucket, place, item))
+        })
+    }
+
+    /// How many buckets there are.
+    pub(super) fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// The items of one bucket.
+    pub(super) fn bucket(&self, bucket: usize) -> &[T] {
+        &self.buckets[bucket]
+    }
+
+    /// Changes the items of one bucket.
+    pub(super) fn change(&mut self, bucket: usize, mut change: impl FnMut(usize, &mut T)) {
+        for (place, item) in Arc::make_mut(&mut self.buckets[bucket]).iter_mut().enumerate() {
+            change(place, item);
+        }
+    }
+
     /// Puts an item in place of the one that it is a newer state of.
     pub(super) fn put(&mut self, item: T, is: impl Fn(&T) -> bool) {
-        if self.len >= self.buckets.len() * PER_BUCKET * OUTGROWN {
+        if self.outgrown() {
             self.grow();
         }
         let place = self.place(item.hash());
@@ -71,8 +111,9 @@ impl<T: Hashed + Clone> Buckets<T> {
         }
     }
 
+    /// The bucket of a hash.
     #[expect(clippy::cast_possible_truncation, reason = "only the low bits are meant")]
-    fn place(&self, hash: u64) -> usize {
+    pub(super) fn place(&self, hash: u64) -> usize {
         hash as usize & (self.buckets.len() - 1)
     }
 

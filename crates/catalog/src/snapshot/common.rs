@@ -31,14 +31,9 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Compiles what of a set is not of an org. The tiers are those that are declared, and those that orgs and
+    /// Compiles what of a set is not of an org. The tiers are those that are declared, and those that its orgs and
     /// policies name.
-    pub(super) fn compile<'t>(
-        set: &'t PolicySet,
-        tiers_of_orgs: impl Iterator<Item = &'t str>,
-        seed: KeySeed,
-        problems: &mut Problems,
-    ) -> Self {
+    pub(super) fn compile(set: &PolicySet, seed: KeySeed, problems: &mut Problems) -> Self {
         let mut common = Self {
             seed,
             policies: set.policies.clone(),
@@ -55,11 +50,12 @@ impl Common {
         common.add_classes(set);
         common.add_limits(problems);
         let named = set.tiers.iter().map(String::as_str);
+        let of_orgs = set.orgs.iter().map(|org| org.tier.as_str());
         let of_policies = set.policies.iter().filter_map(|policy| policy.tier.as_deref());
         for name in [DEFAULT_TIER]
             .into_iter()
             .chain(named)
-            .chain(tiers_of_orgs)
+            .chain(of_orgs)
             .chain(of_policies)
         {
             common.add_tier(name);

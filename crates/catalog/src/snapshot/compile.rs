@@ -13,7 +13,7 @@ use super::org::OrgEntry;
 use super::table::OrgTable;
 use super::{Catalogue, Past, Snapshot};
 use crate::document::Problems;
-use crate::model::{Org, OrgRecord, PolicySet};
+use crate::model::{KeptOverride, Org, OrgRecord, PolicySet};
 
 /// How many past snapshots are remembered for the limits that count anew since.
 const MAX_PASTS: usize = 4;
@@ -27,8 +27,7 @@ impl Snapshot {
         replaces: Option<(&Arc<Self>, Timestamp)>,
     ) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        let tiers = set.orgs.iter().map(|org| org.tier.as_str());
-        let common = Arc::new(Common::compile(set, tiers, seed, &mut problems));
+        let common = Arc::new(Common::compile(set, seed, &mut problems));
         let records = records(set);
         let mut orgs = OrgTable::sized(records.len());
         for record in records {
@@ -52,9 +51,7 @@ impl Snapshot {
     /// The same with other policies, tiers and classes; the orgs are compiled anew when they are asked for.
     pub fn with_common(&self, set: &PolicySet, now: Timestamp) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        let records = self.catalogue.orgs.records();
-        let tiers = records.map(|record| record.org.tier.as_str());
-        let common = Common::compile(set, tiers, self.catalogue.common.seed, &mut problems);
+        let common = Common::compile(set, self.catalogue.common.seed, &mut problems);
         problems.sorted()?;
         let anew = counts_anew(self.catalogue.common.limits.iter(), common.limits.iter());
         Ok(Self {
@@ -163,20 +160,16 @@ fn records(set: &PolicySet) -> Vec<OrgRecord> {
     let mut records = Vec::with_capacity(set.orgs.len());
     for org in &set.orgs {
         places.insert(org.id.as_str(), records.len());
-        records.push(OrgRecord {
-            org: org.clone(),
-            overrides: Vec::new(),
-        });
+        records.push(OrgRecord::plain(org.clone()));
     }
     for change in &set.overrides {
         let place = *places.entry(change.org.as_str()).or_insert_with(|| {
-            records.push(OrgRecord {
-                org: Org::named(&change.org),
-                overrides: Vec::new(),
-            });
+            records.push(OrgRecord::plain(Org::named(&change.org)));
             records.len() - 1
         });
-        records[place].overrides.push(change.clone());
+        records[place]
+            .overrides
+            .push(KeptOverride::Read(Box::new(change.clone())));
     }
     records
 }

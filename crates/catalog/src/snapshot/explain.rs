@@ -6,7 +6,9 @@ use tollgate_core::Timestamp;
 
 use super::Snapshot;
 use super::limit::Limit;
-use crate::model::Dimension;
+use super::org::Condition;
+use super::resolve::sort_key;
+use crate::model::{Dimension, Who};
 use crate::request::Request;
 
 /// Why a limit does not apply.
@@ -60,7 +62,57 @@ pub struct Explanation<'s> {
     pub verdict: Verdict,
 }
 
+/// A limit that is in force for an org, or for some of it.
+#[derive(Debug)]
+pub struct Effective<'s> {
+    /// The limit.
+    pub limit: &'s Limit,
+    /// For whom of the org.
+    pub who: String,
+    /// The limit of the tier that it stands in for.
+    pub hidden: Option<&'s Limit>,
+}
+
 impl Snapshot {
+    /// What is in force for an org at an instant, from broad to narrow: the limits of its tier, with what stands
+    /// in for them or beside them for all of it or for some.
+    pub fn effective(&self, org: &str, now: Timestamp) -> Vec<Effective<'_>> {
+        let common = &self.catalogue.common;
+        let entry = self.entry_of(Some(org));
+        let in_force = |when: &Condition| when.expires.is_none_or(|expires| now < expires);
+        let mut all = Vec::new();
+        for index in &common.tiers[entry.tier as usize].limits {
+            let limit = &common.limits[*index as usize];
+            // Of several for the same callers the first is the newest.
+            let mut seen: Vec<&Who> = Vec::new();
+            for one in &entry.replacements {
+                if one.of == *index && in_force(&one.when) && !seen.contains(&&one.when.who) {
+                    seen.push(&one.when.who);
+                    all.push(Effective {
+                        limit: &one.limit,
+                        who: one.when.who.to_string(),
+                        hidden: Some(limit),
+                    });
+                }
+            }
+            if !seen.contains(&&Who::Org) {
+                all.push(Effective {
+                    limit,
+                    who: Who::Org.to_string(),
+                    hidden: None,
+                });
+            }
+        }
+        let extras = entry.extras.iter().filter(|extra| in_force(&extra.when));
+        all.extend(extras.map(|extra| Effective {
+            limit: &extra.limit,
+            who: extra.when.who.to_string(),
+            hidden: None,
+        }));
+        all.sort_by(|one, other| sort_key(one.limit).cmp(&sort_key(other.limit)));
+        all
+    }
+
     /// Every limit there is, with why it applies to the request or does not.
     pub fn explain<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Vec<Explanation<'s>> {
         let catalogue = &*self.catalogue;
@@ -74,8 +126,12 @@ impl Snapshot {
             }
         };
         let mut all = Vec::new();
-        let tier = &catalogue.common.tiers[org.tier as usize];
+        let user = org.user(request.user);
         for (index, limit) in (0..).zip(&catalogue.common.limits) {
+            let plan = user
+                .filter(|_| limit.counts_users())
+                .map_or(org.tier, |user| user.tier);
+            let tier = &catalogue.common.tiers[plan as usize];
             if let (false, Some(tier)) = (tier.limits.contains(&index), &limit.origin.tier) {
                 all.push(Explanation {
                     limit,
@@ -97,7 +153,7 @@ impl Snapshot {
         all.extend(org.extras_for(request, now).map(|extra| judge(&extra.limit)));
         all.sort_by_key(|explanation| {
             let applies = explanation.verdict == Verdict::Applies;
-            (!applies, super::resolve::sort_key(explanation.limit))
+            (!applies, sort_key(explanation.limit))
         });
         all
     }

@@ -233,6 +233,11 @@ impl Limit {
         self.unconditional
     }
 
+    /// Whether it counts users apart.
+    pub(super) fn counts_users(&self) -> bool {
+        self.dimensions.contains(&Dimension::User)
+    }
+
     /// Whether it counts by calendar.
     pub fn is_quota(&self) -> bool {
         matches!(self.rule.algorithm, Algorithm::Quota(_))

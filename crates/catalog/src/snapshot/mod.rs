@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use tollgate_core::Timestamp;
 
-pub use explain::{Explanation, Skip, Verdict};
+pub use explain::{Effective, Explanation, Skip, Verdict};
 pub use keys::{ApiKey, KeyHash};
 pub use limit::{Limit, Origin, OverrideNote};
 pub use resolve::Stack;
@@ -106,7 +106,7 @@ impl Snapshot {
         tier.limits
             .iter()
             .map(replaced)
-            .chain(extras.map(|extra| &extra.limit))
+            .chain(extras.map(|extra| &*extra.limit))
             .collect()
     }
 

@@ -1,10 +1,10 @@
 //! What a snapshot knows of one org.
 
 use jiff::tz::TimeZone;
-use tollgate_core::{BillingAnchor, Timestamp};
+use tollgate_core::{BillingAnchor, IdHash, KeySeed, Timestamp};
 
 use super::limit::Limit;
-use crate::model::{Org, Who};
+use crate::model::{Org, Reset, Who};
 use crate::request::Request;
 use crate::route::Router;
 
@@ -17,8 +17,46 @@ pub(super) struct OrgEntry {
     pub(super) replacements: Vec<Replacement>,
     /// Limits of its own beside the tier's, older ones first.
     pub(super) extras: Vec<Extra>,
+    /// Users with a plan of their own.
+    pub(super) users: Vec<UserEntry>,
+    /// Which of its counters were emptied.
+    pub(super) resets: Vec<ResetEntry>,
     /// Routes that no policy of all orgs has, numbered on from theirs.
     pub(super) routes: Option<Box<Router>>,
+}
+
+/// A user whose own limits are those of another tier.
+#[derive(Debug)]
+pub(super) struct UserEntry {
+    pub(super) id: Box<str>,
+    pub(super) tier: u32,
+    pub(super) anchor: BillingAnchor,
+}
+
+/// Counters that were emptied.
+#[derive(Debug)]
+pub(super) struct ResetEntry {
+    policy: Option<Box<str>>,
+    who: Who,
+    /// What keeps the counters since apart from those before.
+    pub(super) hash: IdHash,
+}
+
+impl ResetEntry {
+    pub(super) fn of(reset: &Reset, seed: KeySeed) -> Self {
+        Self {
+            policy: reset.policy.as_deref().map(Into::into),
+            who: reset.who.clone(),
+            hash: seed.id(&reset.epoch.to_le_bytes()),
+        }
+    }
+
+    /// Whether a limit's counter for a request is one of them. Limits that span orgs are no org's to empty.
+    pub(super) fn concerns(&self, limit: &Limit, request: &Request<'_>) -> bool {
+        limit.scope.within_org()
+            && self.policy.as_deref().is_none_or(|policy| policy == &*limit.id)
+            && self.who.includes(request)
+    }
 }
 
 #[derive(Debug)]
@@ -32,13 +70,13 @@ pub(super) struct Replacement {
     /// The limit it stands in for.
     pub(super) of: u32,
     pub(super) when: Condition,
-    pub(super) limit: Limit,
+    pub(super) limit: Box<Limit>,
 }
 
 #[derive(Debug)]
 pub(super) struct Extra {
     pub(super) when: Condition,
-    pub(super) limit: Limit,
+    pub(super) limit: Box<Limit>,
 }
 
 impl Extra {
@@ -54,17 +92,21 @@ impl Extra {
 
 impl Condition {
     pub(super) fn holds(&self, request: &Request<'_>, now: Timestamp) -> bool {
-        let who = match &self.who {
-            Who::Org => true,
-            Who::App(id) => request.app == Some(id.as_str()),
-            Who::User(id) => request.user == Some(id.as_str()),
-            Who::Key(id) => request.key == Some(id.as_str()),
-        };
-        who && self.expires.is_none_or(|expires| now < expires)
+        self.who.includes(request) && self.expires.is_none_or(|expires| now < expires)
     }
 }
 
 impl OrgEntry {
+    /// The plan of a user who has one of their own.
+    #[inline]
+    pub(super) fn user(&self, user: Option<&str>) -> Option<&UserEntry> {
+        if self.users.is_empty() {
+            return None;
+        }
+        let user = user?;
+        self.users.iter().find(|known| &*known.id == user)
+    }
+
     /// An org of a tier, with nothing of its own.
     pub(super) fn plain(org: &Org, tier: u32) -> Self {
         Self {
@@ -73,14 +115,16 @@ impl OrgEntry {
             anchor: org.anchor,
             replacements: Vec::new(),
             extras: Vec::new(),
+            users: Vec::new(),
+            resets: Vec::new(),
             routes: None,
         }
     }
 
     /// The limits that are its own.
     pub(super) fn limits(&self) -> impl Iterator<Item = &Limit> {
-        let replaced = self.replacements.iter().map(|replacement| &replacement.limit);
-        replaced.chain(self.extras.iter().map(|extra| &extra.limit))
+        let replaced = self.replacements.iter().map(|replacement| &*replacement.limit);
+        replaced.chain(self.extras.iter().map(|extra| &*extra.limit))
     }
 
     pub(super) fn replacement(&self, of: u32, request: &Request<'_>, now: Timestamp) -> Option<&Replacement> {

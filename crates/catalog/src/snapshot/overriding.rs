@@ -2,9 +2,9 @@
 
 use super::common::{Common, OwnRoutes};
 use super::limit::{Limit, OverrideNote, Routes};
-use super::org::{Condition, Extra, OrgEntry, Replacement};
+use super::org::{Condition, Extra, OrgEntry, Replacement, ResetEntry, UserEntry};
 use crate::document::{Problems, suggestion};
-use crate::model::{Dimension, OrgRecord, Override, Policy, Scope, Who};
+use crate::model::{Dimension, KeptOverride, OrgRecord, Override, Policy, Scope, Who};
 use crate::route::Pattern;
 
 impl Common {
@@ -21,10 +21,18 @@ impl Common {
             routes: OwnRoutes::default(),
             problems,
         };
-        for change in &record.overrides {
-            org.add_override(change);
+        for change in record.overrides.iter().filter_map(KeptOverride::get) {
+            org.add_override(&change);
         }
+        let users = record.users.iter().map(|user| UserEntry {
+            id: user.id.as_str().into(),
+            tier: self.tier_number(&user.tier),
+            anchor: user.anchor.unwrap_or(record.org.anchor),
+        });
+        let resets = record.resets.iter().map(|reset| ResetEntry::of(reset, self.seed));
         OrgEntry {
+            users: users.collect(),
+            resets: resets.collect(),
             routes: org.routes.into_router(),
             ..org.entry
         }
@@ -154,11 +162,14 @@ impl OrgInMaking<'_, '_> {
                 Replacement {
                     of: index,
                     when,
-                    limit,
+                    limit: Box::new(limit),
                 },
             );
         } else {
-            entry.extras.push(Extra { when, limit });
+            entry.extras.push(Extra {
+                when,
+                limit: Box::new(limit),
+            });
         }
     }
 
@@ -196,7 +207,10 @@ impl OrgInMaking<'_, '_> {
         let routes = self.routes_of(pattern, change.line);
         let limit = self.overridden(&policy, routes, change, None);
         let when = condition(change);
-        self.entry.extras.push(Extra { when, limit });
+        self.entry.extras.push(Extra {
+            when,
+            limit: Box::new(limit),
+        });
     }
 
     fn routes_of(&mut self, pattern: &Pattern, line: usize) -> Routes {

@@ -5,7 +5,7 @@ use tollgate_core::{Calendar, Former, Level, Timestamp};
 
 use super::ids::Ids;
 use super::limit::Limit;
-use super::org::OrgEntry;
+use super::org::{OrgEntry, UserEntry};
 use super::{Catalogue, Snapshot, Tier};
 use crate::model::Zone;
 use crate::request::Request;
@@ -82,7 +82,11 @@ impl Catalogue {
         stack.class = lookup.class;
         stack.zone = &org.zone;
         let overridden = !org.replacements.is_empty();
+        let user = org.user(request.user);
         for index in &stack.tier.limits {
+            if user.is_some() && self.common.limits[*index as usize].counts_users() {
+                continue;
+            }
             let limit = match overridden
                 .then(|| org.replacement(*index, request, now))
                 .flatten()
@@ -92,11 +96,40 @@ impl Catalogue {
             };
             stack.push(limit, org, request, &mut lookup);
         }
-        if !org.extras.is_empty() {
-            for extra in org.extras_for(request, now) {
-                stack.push(&extra.limit, org, request, &mut lookup);
-            }
+        if let Some(user) = user {
+            self.push_plan(user, org, request, now, &mut lookup, stack);
+        }
+        for extra in org.extras_for(request, now) {
+            stack.push(&extra.limit, org, request, &mut lookup);
+        }
+        if user.is_some() || !org.extras.is_empty() {
             stack.sort();
+        }
+    }
+
+    /// Adds the limits on users of the tier that a user is on by themselves.
+    fn push_plan<'s>(
+        &'s self,
+        user: &'s UserEntry,
+        org: &'s OrgEntry,
+        request: &Request<'_>,
+        now: Timestamp,
+        lookup: &mut Lookup<'_, '_, '_>,
+        stack: &mut Stack<'s>,
+    ) {
+        for index in &self.common.tiers[user.tier as usize].limits {
+            let limit = &self.common.limits[*index as usize];
+            if !limit.counts_users() {
+                continue;
+            }
+            let limit = org
+                .replacement(*index, request, now)
+                .map_or(limit, |replacement| &*replacement.limit);
+            let before = stack.levels.len();
+            stack.push(limit, org, request, lookup);
+            if let Some(level) = stack.levels.get_mut(before) {
+                level.calendar.anchor = user.anchor;
+            }
         }
     }
 
@@ -131,9 +164,15 @@ impl<'s> Stack<'s> {
         request: &Request<'_>,
         lookup: &mut Lookup<'_, '_, '_>,
     ) {
-        let Ok((key, home)) = limit.applies(request, &mut lookup.ids, &lookup.routes, lookup.class) else {
+        let applies = limit.applies(request, &mut lookup.ids, &lookup.routes, lookup.class);
+        let Ok((mut key, home)) = applies else {
             return;
         };
+        for reset in &org.resets {
+            if reset.concerns(limit, request) {
+                key = key.and(reset.hash);
+            }
+        }
         let zone = match &limit.zone {
             Zone::Fixed(zone) => zone,
             Zone::Org => &org.zone,

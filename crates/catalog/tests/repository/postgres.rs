@@ -2,6 +2,7 @@
 //!
 //! It needs Debian's binaries, not its cluster: the data is in a directory that goes away with the server. The
 //! file stands alone, so that tests of other crates can include it by its path.
+#![allow(dead_code, reason = "each of them uses what it needs")]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,15 +11,21 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+/// How long the server may take to start again.
+const DEADLINE: Duration = Duration::from_secs(20);
+
 /// Runs the server until its own standard input ends, which it does when the test drops it or dies, however it
-/// dies. The second line lets the server alone hold the log, so that the log ends with the server.
+/// dies. The second line lets the server alone hold the log, so that the log ends with the server. One that is paused
+/// has to go on to end.
 const KEEPER: &str = r#""$@" &
 exec 2>/dev/null
 read -r _
 kill -QUIT $!
+kill -CONT $!
 wait $!"#;
 
 /// A running server; it is stopped when this is dropped.
@@ -27,7 +34,7 @@ pub struct Postgres {
     binaries: PathBuf,
     port: u16,
     databases: AtomicU32,
-    _directory: TempDir,
+    directory: TempDir,
 }
 
 impl Postgres {
@@ -38,7 +45,7 @@ impl Postgres {
             .prefix("postgres-")
             .tempdir()
             .expect("a directory");
-        let data = directory.path().join("data");
+        let data = data(&directory);
         if is_root() {
             succeed(Command::new("chown").arg("postgres:").arg(directory.path()));
         }
@@ -59,7 +66,7 @@ impl Postgres {
                     binaries,
                     port,
                     databases: AtomicU32::new(0),
-                    _directory: directory,
+                    directory,
                 };
             }
         }
@@ -82,6 +89,64 @@ impl Postgres {
         format!("postgres://postgres@127.0.0.1:{}/{name}", self.port)
     }
 
+    /// Runs a statement in the database of a URL, and gives what it answers: a line for each row.
+    pub fn sql(&self, url: &str, statement: &str) -> String {
+        let mut psql = Command::new(self.binaries.join("psql"));
+        psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]);
+        psql.args(["--set=ON_ERROR_STOP=1", "--command", statement, url]);
+        succeed(&mut psql).trim_end().to_owned()
+    }
+
+    /// Kills the server, which has no time to say farewell to anyone.
+    pub fn kill(&mut self) {
+        signal("KILL", &[self.process()]);
+        // The keeper has to have taken note of the end before the data can be served again.
+        self.end();
+    }
+
+    /// Starts a server that was killed again, with the same data at the same port.
+    pub fn start_again(&mut self) {
+        let data = data(&self.directory);
+        let started = Instant::now();
+        loop {
+            // Processes of the killed one may be there for a moment yet.
+            if let Some(keeper) = serve(&self.binaries, &data, self.port) {
+                self.keeper = keeper;
+                return;
+            }
+            assert!(started.elapsed() < DEADLINE, "PostgreSQL did not start again");
+        }
+    }
+
+    /// Stops all processes of the server where they are: it takes connections, and answers nothing.
+    pub fn pause(&self) {
+        let server = self.process();
+        // The first one no longer makes others when these are looked for.
+        signal("STOP", &[server]);
+        signal("STOP", &children(server));
+    }
+
+    /// Lets a paused server go on.
+    pub fn resume(&self) {
+        let server = self.process();
+        let mut all = children(server);
+        all.push(server);
+        signal("CONT", &all);
+    }
+
+    /// The id of the server's first process.
+    fn process(&self) -> u32 {
+        let file = data(&self.directory).join("postmaster.pid");
+        let text = fs::read_to_string(file).expect("the file of a running server");
+        let id = text.lines().next().and_then(|line| line.parse().ok());
+        id.expect("the id of a process")
+    }
+
+    fn end(&mut self) {
+        drop(self.keeper.stdin.take());
+        let _ = self.keeper.wait();
+    }
+
     fn createdb(&self, name: &str, arguments: &[&str]) -> Output {
         Command::new(self.binaries.join("createdb"))
             .args([
@@ -98,9 +163,33 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        drop(self.keeper.stdin.take());
-        let _ = self.keeper.wait();
+        self.end();
     }
+}
+
+fn data(directory: &TempDir) -> PathBuf {
+    directory.path().join("data")
+}
+
+fn signal(name: &str, processes: &[u32]) {
+    let ids: Vec<String> = processes.iter().map(u32::to_string).collect();
+    // Some of several may just have ended.
+    let _ = Command::new("sh")
+        .args(["-c", &format!("kill -{name} {}", ids.join(" "))])
+        .stderr(Stdio::null())
+        .status();
+}
+
+/// The processes that a process has started.
+fn children(of: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").expect("the processes").flatten();
+    let ids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let parent = |id: &u32| -> Option<u32> {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+        // The name before it, in parentheses, may hold anything.
+        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    ids.filter(|id| parent(id) == Some(of)).collect()
 }
 
 /// Starts the server; `None` if it ends again before it is ready.
@@ -184,11 +273,13 @@ fn free_port() -> u16 {
     listener.local_addr().expect("its address").port()
 }
 
-fn succeed(command: &mut Command) {
+/// Runs a command that must succeed, and gives what it says.
+fn succeed(command: &mut Command) -> String {
     let output = command.output().expect("the command runs");
     assert!(
         output.status.success(),
         "{command:?}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -4,14 +4,20 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
-use tollgate_catalog::model::{EndpointClass, Org, OrgRecord, Override, Policy, PolicySet};
+use tollgate_catalog::model::{
+    EndpointClass, KeptOverride, Org, OrgRecord, Policy, PolicySet, Reset, UserPlan, Who,
+};
 use tollgate_catalog::repository::{Entry, Kind, Place, Repository, RepositoryError};
 use tollgate_catalog::snapshot::{ApiKey, KeyHash};
 
+use super::disk::Kept;
 use super::documents::{Document, read_document, read_list};
 use super::{FileSet, KeyDocument};
 use crate::control_plane::role::Role;
 use crate::secret::SecretHash;
+
+/// What makes up an org's record besides the org itself.
+pub(super) const OF_AN_ORG: [Kind; 3] = [Kind::Override, Kind::User, Kind::Reset];
 
 /// How many entries are read at once.
 const PAGE: i64 = 2_000;
@@ -32,6 +38,8 @@ pub struct Token {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Contents {
     pub(super) revision: i64,
+    /// What was written up to there and did not fit together, so that it is not in force.
+    pub(super) unfit: BTreeSet<Place>,
     pub(super) tiers: BTreeSet<String>,
     pub(super) policies: BTreeMap<String, Policy>,
     pub(super) classes: Vec<EndpointClass>,
@@ -47,7 +55,9 @@ pub(super) struct Contents {
 pub(super) struct Held {
     pub(super) org: Option<Org>,
     /// By the revision that made them: older ones first.
-    pub(super) overrides: BTreeMap<(i64, String), Override>,
+    pub(super) overrides: BTreeMap<(i64, String), Box<str>>,
+    pub(super) users: BTreeMap<String, UserPlan>,
+    pub(super) resets: BTreeMap<String, Reset>,
 }
 
 impl Held {
@@ -55,27 +65,44 @@ impl Held {
     pub(super) fn merged(self, id: &str, file: &FileSet) -> Option<OrgRecord> {
         let said = file.given.then_some(&file.set);
         let of_file = said.and_then(|set| set.orgs.iter().find(|org| org.id == id).cloned());
-        let mut overrides: Vec<Override> = said
+        let mut overrides: Vec<KeptOverride> = said
             .into_iter()
-            .flat_map(|set| set.overrides.iter().filter(|change| change.org == id).cloned())
+            .flat_map(|set| set.overrides.iter().filter(|change| change.org == id))
+            .map(|change| KeptOverride::Read(Box::new(change.clone())))
             .collect();
-        overrides.extend(self.overrides.into_values());
+        overrides.extend(self.overrides.into_values().map(KeptOverride::Json));
         let org = of_file.or(self.org);
         let named = || (!overrides.is_empty()).then(|| Org::named(id));
         let org = org.or_else(named)?;
-        Some(OrgRecord { org, overrides })
+        Some(OrgRecord {
+            org,
+            overrides,
+            users: self.users.into_values().collect(),
+            resets: self.resets.into_values().collect(),
+        })
     }
 
     pub(super) fn take(&mut self, entry: &Entry) {
+        let id = entry.place.id.clone();
         match entry.place.kind {
             Kind::Org => self.org = document(entry),
             Kind::Override => {
-                if let Some(change) = document(entry) {
-                    self.overrides
-                        .insert((entry.revision, entry.place.id.clone()), change);
-                }
+                self.overrides
+                    .insert((entry.revision, id), entry.body.as_str().into());
             }
+            Kind::User => self.users.extend(document(entry).map(|user| (id, user))),
+            Kind::Reset => self.resets.extend(reset(entry).map(|reset| (id, reset))),
             _ => {}
+        }
+    }
+
+    /// Takes note that an entry is gone.
+    pub(super) fn forget(&mut self, place: &Place) {
+        match place.kind {
+            Kind::Org => self.org = None,
+            Kind::User => drop(self.users.remove(&place.id)),
+            Kind::Reset => drop(self.resets.remove(&place.id)),
+            _ => self.overrides.retain(|(_, id), _| *id != place.id),
         }
     }
 
@@ -90,54 +117,74 @@ impl Held {
         if let Some(entry) = repository.get(&place).await? {
             held.take(&entry);
         }
-        let mut after = String::new();
-        loop {
-            let page = repository.list(Kind::Override, org, &after, PAGE).await?;
-            let Some(last) = page.last() else {
-                return Ok(held);
-            };
-            after.clone_from(&last.place.id);
-            for entry in &page {
-                held.take(entry);
+        for kind in OF_AN_ORG {
+            let mut after = String::new();
+            loop {
+                let page = repository.list(kind, org, &after, PAGE).await?;
+                let Some(last) = page.last() else { break };
+                after.clone_from(&last.place.id);
+                for entry in &page {
+                    held.take(entry);
+                }
             }
         }
+        Ok(held)
+    }
+}
+
+/// All that a database holds, or the file that was kept of one: what is common, the orgs, and the keys.
+#[derive(Debug, Default)]
+pub(super) struct Whole {
+    pub(super) contents: Contents,
+    pub(super) orgs: HashMap<String, Held>,
+    pub(super) keys: Vec<ApiKey>,
+}
+
+impl Whole {
+    /// Reads the database.
+    pub(super) async fn read(repository: &Repository) -> Result<Self, RepositoryError> {
+        let mut whole = Self::default();
+        // Read first: what is written meanwhile is followed up.
+        whole.contents.revision = repository.head().await?;
+        let mut after: Option<Place> = None;
+        loop {
+            let page = repository.page(after.as_ref(), PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after = Some(last.place.clone());
+            for entry in &page {
+                whole.take(entry);
+            }
+        }
+        // What once held policies is not taken for a new one because they were deleted.
+        let rows = repository.journal(0, PAGE).await?;
+        whole.contents.in_force += rows.iter().filter(|row| matters(row.place.kind)).count();
+        Ok(whole)
+    }
+
+    /// What was kept on disk.
+    pub(super) fn of_disk(kept: &Kept) -> Self {
+        let mut whole = Self::default();
+        whole.contents.revision = kept.revision;
+        for entry in kept.entries.values() {
+            whole.take(entry);
+        }
+        whole
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        let place = &entry.place;
+        match place.kind {
+            Kind::Org => self.orgs.entry(place.id.clone()).or_default().take(entry),
+            kind if OF_AN_ORG.contains(&kind) => {
+                self.orgs.entry(place.org.clone()).or_default().take(entry);
+            }
+            _ => self.keys.extend(self.contents.take(place, Some(entry))),
+        }
+        self.contents.in_force += usize::from(matters(place.kind));
     }
 }
 
 impl Contents {
-    /// Reads all that the database holds: what is common, the orgs, and the keys.
-    pub(super) async fn read(
-        repository: &Repository,
-    ) -> Result<(Self, HashMap<String, Held>, Vec<ApiKey>), RepositoryError> {
-        let mut contents = Self {
-            // Read first: what is written meanwhile is followed up.
-            revision: repository.head().await?,
-            ..Self::default()
-        };
-        let (mut orgs, mut keys) = (HashMap::<String, Held>::new(), Vec::new());
-        let mut after: Option<Place> = None;
-        loop {
-            let page = repository.page(after.as_ref(), PAGE).await?;
-            let Some(last) = page.last() else {
-                // What once held policies is not taken for a new one because they were deleted.
-                let rows = repository.journal(0, PAGE).await?;
-                contents.in_force += rows.iter().filter(|row| matters(row.place.kind)).count();
-                return Ok((contents, orgs, keys));
-            };
-            after = Some(last.place.clone());
-            for entry in &page {
-                match entry.place.kind {
-                    Kind::Org => orgs.entry(entry.place.id.clone()).or_default().take(entry),
-                    Kind::Override => orgs.entry(entry.place.org.clone()).or_default().take(entry),
-                    _ => keys.extend(contents.take(&entry.place, Some(entry))),
-                }
-                if matters(entry.place.kind) {
-                    contents.in_force += 1;
-                }
-            }
-        }
-    }
-
     /// Takes note of an entry that is not of an org's record: what it is now, or that it is gone. Returns a key
     /// that is there now, once for each of its secrets.
     pub(super) fn take(&mut self, place: &Place, entry: Option<&Entry>) -> Vec<ApiKey> {
@@ -168,7 +215,7 @@ impl Contents {
                 }
                 return secrets;
             }
-            Kind::Org | Kind::Override | Kind::User | Kind::App => {}
+            Kind::Org | Kind::Override | Kind::User | Kind::Reset | Kind::App => {}
         }
         Vec::new()
     }
@@ -218,6 +265,21 @@ fn document<T: Document>(entry: &Entry) -> Option<T> {
 fn classes(entry: &Entry) -> Vec<EndpointClass> {
     let value = serde_json::from_str(&entry.body).unwrap_or(Value::Null);
     read_list(&value).unwrap_or_default()
+}
+
+fn reset(entry: &Entry) -> Option<Reset> {
+    let value: Value = serde_json::from_str(&entry.body).ok()?;
+    let id = |name: &str| value[name].as_str().map(str::to_owned);
+    let named = [
+        id("appId").map(Who::App),
+        id("keyId").map(Who::Key),
+        id("userId").map(Who::User),
+    ];
+    Some(Reset {
+        policy: id("policyId"),
+        who: named.into_iter().flatten().next().unwrap_or(Who::Org),
+        epoch: value["epoch"].as_u64()?,
+    })
 }
 
 fn token(entry: &Entry) -> Option<(SecretHash, Token)> {

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tollgate_catalog::repository::{Change, Entry, Kind, Place};
 use tollgate_catalog::snapshot::Snapshot;
 
-use super::contents::{Contents, Held, matters};
+use super::contents::{Contents, Held, OF_AN_ORG, matters};
 use super::{Catalogue, CatalogueError};
 use crate::clock;
 use crate::serve::stopped;
@@ -19,8 +19,15 @@ const POLL: Duration = Duration::from_millis(250);
 const ROWS: i64 = 1_000;
 
 impl Catalogue {
-    /// Follows the database until told to stop.
+    /// Follows the database until told to stop, even while it hangs.
     pub async fn follow(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        tokio::select! {
+            () = self.keep_up() => {}
+            () = stopped(&mut stop) => {}
+        }
+    }
+
+    async fn keep_up(&self) {
         let mut changes = None;
         let mut away = false;
         loop {
@@ -36,7 +43,6 @@ impl Catalogue {
             tokio::select! {
                 () = announced => {}
                 () = tokio::time::sleep(POLL) => {}
-                () = stopped(&mut stop) => return,
             }
             match (self.catch_up().await, away) {
                 (Ok(()), true) => {
@@ -52,11 +58,18 @@ impl Catalogue {
                 _ => {}
             }
             self.metrics.catalogue_away(away);
+            if !away {
+                self.metrics.catalogue_from_disk(false);
+            }
         }
     }
 
     /// Puts in force what was written since this node last looked.
     pub async fn catch_up(&self) -> Result<(), CatalogueError> {
+        // Writers are not made to wait for a database that does not answer.
+        if self.repository.head().await? == self.revision() {
+            return Ok(());
+        }
         let mut contents = self.contents.lock().await;
         self.catch_up_locked(&mut contents).await
     }
@@ -68,19 +81,23 @@ impl Catalogue {
                 return Ok(());
             };
             let revision = last.revision;
-            let places: BTreeSet<Place> = rows.into_iter().map(|row| row.place).collect();
             let mut next = contents.clone();
+            let mut places = std::mem::take(&mut next.unfit);
+            places.extend(rows.into_iter().map(|row| row.place));
+            let looked_at = places.clone();
             let snapshot = self.preview(&mut next, places, &[]).await;
             next.revision = revision;
             match snapshot {
                 Ok(snapshot) => self.put_in_force(contents, next, snapshot),
                 Err(CatalogueError::Problems(problems)) => {
-                    // Another node found it good: this one's policy file says something else. Going on with the
-                    // last good state is better than stopping.
+                    // Another node found it good: this one's policy file says something else, or an entry is
+                    // newer already than the rows that were read. Going on with the last good state is better
+                    // than stopping; with the next rows it is looked at again.
                     tracing::error!(
                         "a change of the catalogue does not fit this node's policy file: {problems}"
                     );
                     contents.revision = revision;
+                    contents.unfit = looked_at;
                 }
                 Err(error) => return Err(error),
             }
@@ -93,6 +110,7 @@ impl Catalogue {
         }
         *contents = next;
         self.install(snapshot);
+        self.in_force.send_replace(contents.revision);
     }
 
     /// The snapshot as it will be with some entries as the database has them, or as `changes` will make them.
@@ -110,7 +128,7 @@ impl Catalogue {
         for place in places {
             match place.kind {
                 Kind::Org => drop(orgs.insert(place.id.clone())),
-                Kind::Override => drop(orgs.insert(place.org.clone())),
+                kind if OF_AN_ORG.contains(&kind) => drop(orgs.insert(place.org.clone())),
                 kind => {
                     let entry = match changes.iter().find(|change| change.place == place) {
                         Some(change) => entry_of(change),
@@ -126,10 +144,12 @@ impl Catalogue {
             }
             contents.in_force += usize::from(matters(place.kind));
         }
-        common |= demonstrated && contents.in_force > 0;
-        let before = self.engine.snapshot();
-        let mut snapshot = (**before).clone();
-        if common {
+        let mut snapshot = (*self.engine.snapshot_full()).clone();
+        if demonstrated && contents.in_force > 0 {
+            // The demonstration ends with its orgs.
+            let set = contents.set_with(&file);
+            snapshot = self.engine.compile(&set).map_err(CatalogueError::Problems)?;
+        } else if common {
             let set = contents.set_with(&file);
             snapshot = snapshot
                 .with_common(&set, now)
@@ -167,14 +187,13 @@ impl Held {
         for change in changes {
             let place = &change.place;
             let concerns = (place.kind == Kind::Org && place.id == org)
-                || (place.kind == Kind::Override && place.org == org);
+                || (OF_AN_ORG.contains(&place.kind) && place.org == org);
             if !concerns {
                 continue;
             }
             match entry_of(change) {
                 Some(entry) => self.take(&entry),
-                None if place.kind == Kind::Org => self.org = None,
-                None => self.overrides.retain(|(_, id), _| *id != place.id),
+                None => self.forget(place),
             }
         }
     }

@@ -6,16 +6,19 @@
 //! names: the API refuses to change that, and where both have something the file's is in force.
 
 mod contents;
+mod disk;
 mod documents;
 mod follow;
 mod keys;
+mod references;
 mod write;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
 use tollgate_catalog::document::Problems;
 use tollgate_catalog::model::PolicySet;
 use tollgate_catalog::repository::{Repository, RepositoryError};
@@ -25,11 +28,12 @@ use crate::metrics::Metrics;
 use crate::secret::SecretHash;
 
 pub use contents::Token;
+pub use disk::{Disk, Kept};
 pub use documents::{TierName, read_document, read_list};
 pub use keys::KeyDocument;
 pub use write::{Outcome, Turn, WriteError};
 
-use contents::Contents;
+use contents::{Contents, Whole};
 
 /// The catalogue in force on this node.
 pub struct Catalogue {
@@ -41,6 +45,8 @@ pub struct Catalogue {
     tokens: ArcSwap<HashMap<SecretHash, Token>>,
     /// What the policy file says; of no use without one.
     file: ArcSwap<FileSet>,
+    /// The revision that is in force, for whoever waits for another.
+    in_force: watch::Sender<i64>,
 }
 
 /// What a policy file says.
@@ -79,12 +85,14 @@ impl From<RepositoryError> for CatalogueError {
 }
 
 impl Catalogue {
-    /// Reads all that the database holds and puts it in force beside the file's set.
+    /// Puts all that the database holds in force beside the file's set. With what was `kept` on disk the database
+    /// is not asked: it is followed from there when it answers again.
     pub async fn open(
         repository: Repository,
         engine: Arc<Engine>,
         metrics: Arc<Metrics>,
         file: FileSet,
+        kept: Option<Kept>,
     ) -> Result<Arc<Self>, CatalogueError> {
         let catalogue = Self {
             repository,
@@ -93,15 +101,24 @@ impl Catalogue {
             contents: Mutex::new(Contents::default()),
             tokens: ArcSwap::default(),
             file: ArcSwap::from_pointee(file),
+            in_force: watch::Sender::new(0),
         };
-        catalogue.rebuild(&catalogue.file.load_full()).await?;
+        let whole = match kept {
+            Some(kept) => Whole::of_disk(&kept),
+            None => Whole::read(&catalogue.repository).await?,
+        };
+        let mut contents = catalogue.contents.lock().await;
+        catalogue.rebuild(&mut contents, whole, &catalogue.file.load_full())?;
+        drop(contents);
         Ok(Arc::new(catalogue))
     }
 
     /// Puts another state of the policy file in force, or leaves all as it is if it does not fit.
     pub async fn replace_file(&self, set: PolicySet) -> Result<(), CatalogueError> {
         let file = Arc::new(FileSet { given: true, set });
-        self.rebuild(&file).await?;
+        let mut contents = self.contents.lock().await;
+        let whole = Whole::read(&self.repository).await?;
+        self.rebuild(&mut contents, whole, &file)?;
         self.file.store(file);
         Ok(())
     }
@@ -122,14 +139,18 @@ impl Catalogue {
     }
 
     /// The number of the last change that is in force here.
-    pub async fn revision(&self) -> i64 {
-        self.contents.lock().await.revision
+    pub fn revision(&self) -> i64 {
+        *self.in_force.borrow()
     }
 
-    /// Reads everything anew and compiles it with the file's set.
-    async fn rebuild(&self, file: &FileSet) -> Result<(), CatalogueError> {
-        let mut known = self.contents.lock().await;
-        let (contents, orgs, keys) = Contents::read(&self.repository).await?;
+    /// Keeps what is in force on disk, until told to stop.
+    pub fn keep_on(&self, disk: Disk, stop: watch::Receiver<bool>) -> JoinHandle<()> {
+        tokio::spawn(disk.keep(self.repository.clone(), self.in_force.subscribe(), stop))
+    }
+
+    /// Compiles everything with the file's set.
+    fn rebuild(&self, known: &mut Contents, whole: Whole, file: &FileSet) -> Result<(), CatalogueError> {
+        let Whole { contents, orgs, keys } = whole;
         let set = contents.set_with(file);
         let snapshot = self.engine.compile(&set).map_err(CatalogueError::Problems)?;
         let orgs = orgs
@@ -140,6 +161,7 @@ impl Catalogue {
         let snapshot = snapshot.with_idle_orgs(orgs).with_keys(&gone, keys);
         self.install(snapshot);
         self.tokens.store(Arc::new(contents.tokens.clone()));
+        self.in_force.send_replace(contents.revision);
         *known = contents;
         Ok(())
     }

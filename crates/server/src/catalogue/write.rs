@@ -1,13 +1,19 @@
 //! Writing: compiled first, committed then, in force at once.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use tokio::sync::MutexGuard;
+use tokio::time::timeout;
 use tollgate_catalog::document::Problems;
 use tollgate_catalog::repository::{Author, Change, Kind, Place, RepositoryError, Written};
 
 use super::contents::Contents;
+use super::references;
 use super::{Catalogue, CatalogueError, FileSet};
+
+/// How long a writer waits for a turn: if the database does not answer, none comes.
+const PATIENCE: Duration = Duration::from_secs(8);
 
 /// What became of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +33,10 @@ pub enum WriteError {
     Problems(Problems),
     /// The policy file owns it.
     OwnedByFile(String),
+    /// Something names it, in a sentence.
+    InUse(String),
+    /// It names something that is not there, in a sentence.
+    Unknown(String),
     /// The database did not answer.
     Repository(RepositoryError),
 }
@@ -53,14 +63,20 @@ pub struct Turn<'c> {
 }
 
 impl Catalogue {
-    /// Waits for a turn at writing.
+    /// Waits for a turn at writing, though not for a database that is known to be away.
     pub async fn turn(&self) -> Result<Turn<'_>, WriteError> {
-        let mut contents = self.contents.lock().await;
-        self.catch_up_locked(&mut contents).await?;
-        Ok(Turn {
-            catalogue: self,
-            contents,
-        })
+        if self.metrics.is_catalogue_away() {
+            return Err(RepositoryError::Late.into());
+        }
+        let turn = timeout(PATIENCE, async {
+            let mut contents = self.contents.lock().await;
+            self.catch_up_locked(&mut contents).await?;
+            Ok(Turn {
+                catalogue: self,
+                contents,
+            })
+        });
+        turn.await.unwrap_or_else(|_| Err(RepositoryError::Late.into()))
     }
 }
 
@@ -83,6 +99,7 @@ impl Turn<'_> {
         let places: BTreeSet<_> = changes.iter().map(|change| change.place.clone()).collect();
         let mut next = self.contents.clone();
         let snapshot = catalogue.preview(&mut next, places, changes).await?;
+        references::check(changes, &next, &snapshot, &file)?;
         if dry_run {
             return Ok(Outcome::WouldBeWritten);
         }

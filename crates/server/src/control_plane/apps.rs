@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::Path;
 use serde_json::Value;
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Change, Kind};
 
-use super::ask::{Answer, Answered, Ask, document};
+use super::ask::{Answer, Answered, Ask, Path, document};
 use super::lists::{list, within};
 use super::orgs;
 use crate::answer::Problem;
@@ -36,7 +35,6 @@ pub(super) async fn get(Path((org, app)): Path<(String, String)>, ask: Ask) -> A
 /// Makes or replaces an app.
 pub(super) async fn put(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {
     ask.caller.write_org_things(&org)?;
-    orgs::known(&ask, &org).await?;
     check_id(&app).map_err(|problem| Problem::unprocessable(format!("`appId` {problem}.")))?;
     let mut members = ask.object()?;
     Ask::named(&mut members, "appId", &app)?;
@@ -49,22 +47,34 @@ pub(super) async fn put(Path((org, app)): Path<(String, String)>, ask: Ask) -> A
             _ => return Err(Problem::unprocessable(format!("`{name}` is not a known field."))),
         }
     }
-    ask.once(ask.put(&within(&org, Kind::App, &app), Value::Object(members)))
-        .await
+    ask.once(async {
+        orgs::known(&ask, &org).await?;
+        ask.put(&within(&org, Kind::App, &app), Value::Object(members))
+            .await
+    })
+    .await
 }
 
 /// Deletes an app with its keys.
 pub(super) async fn delete(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {
     ask.caller.write_org_things(&org)?;
-    let mut keys = Vec::new();
-    let mut after = String::new();
+    ask.once(async {
+        let keys = keys_of(&ask, &org, &app).await?;
+        ask.delete(&within(&org, Kind::App, &app), &keys).await
+    })
+    .await
+}
+
+/// What takes an app's keys away.
+async fn keys_of(ask: &Ask, org: &str, app: &str) -> Result<Vec<Change>, Problem> {
+    let repository = ask.plane.catalogue.repository();
+    let (mut keys, mut after) = (Vec::new(), String::new());
     loop {
-        let repository = ask.plane.catalogue.repository();
-        let page = repository
-            .list(Kind::Key, &org, &after, 1_000)
-            .await
-            .map_err(WriteError::from)?;
-        let Some(last) = page.last() else { break };
+        let page = repository.list(Kind::Key, org, &after, 1_000).await;
+        let page = page.map_err(WriteError::from)?;
+        let Some(last) = page.last() else {
+            return Ok(keys);
+        };
         after.clone_from(&last.place.id);
         let own = page
             .into_iter()
@@ -74,5 +84,4 @@ pub(super) async fn delete(Path((org, app)): Path<(String, String)>, ask: Ask) -
             body: None,
         }));
     }
-    ask.once(ask.delete(&within(&org, Kind::App, &app), &keys)).await
 }

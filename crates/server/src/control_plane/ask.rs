@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
 use axum::http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tollgate_catalog::repository::{Author, Change, Claim, Entry, Place};
 
@@ -45,11 +47,29 @@ pub(super) struct Answer {
 
 pub(super) type Answered = Result<Answer, Problem>;
 
+/// The ids in a path. Unlike axum's own it refuses what is not UTF-8 with a problem.
+pub(super) struct Path<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let read = axum::extract::Path::from_request_parts(parts, state).await;
+        read.map(|path| Self(path.0))
+            .map_err(|_| Problem::bad_request("The path can't be read."))
+    }
+}
+
 impl FromRequest<Arc<ControlPlane>> for Ask {
     type Rejection = Problem;
 
     async fn from_request(request: Request, plane: &Arc<ControlPlane>) -> Result<Self, Problem> {
         let caller = plane.admit(request.headers())?;
+        // PostgreSQL has no NUL in text, so no id and no cursor has one: looking for it would be an error there.
+        let target = request.uri().path_and_query();
+        if target.is_some_and(|target| target.as_str().contains("%00")) {
+            return Err(Problem::bad_request("The path or the query has a NUL character."));
+        }
         let query = Query::<HashMap<String, String>>::try_from_uri(request.uri())
             .map_err(|_| Problem::bad_request("The query can't be read."))?
             .0;
@@ -131,8 +151,14 @@ impl Ask {
 
     /// The body as JSON.
     pub(super) fn json(&self) -> Result<Value, Problem> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| Problem::bad_request(format!("The body is not JSON: {error}.")))
+        let body = serde_json::from_slice(&self.body)
+            .map_err(|error| Problem::bad_request(format!("The body is not JSON: {error}.")))?;
+        match with_nul(&body, "") {
+            Some(field) => Err(Problem::unprocessable(format!(
+                "`{field}` must not contain control characters."
+            ))),
+            None => Ok(body),
+        }
     }
 
     /// Sets a member that the path names; a body that says otherwise is refused.
@@ -151,6 +177,12 @@ impl Ask {
 
     /// Whether only to say what would change.
     pub(super) fn dry_run(&self) -> Result<bool, Problem> {
+        // A slip such as `dryrun=true` must not turn a trial into a write.
+        if let Some(name) = self.query.keys().find(|name| *name != "dryRun") {
+            return Err(Problem::bad_request(format!(
+                "`{name}` is not a known parameter of a write."
+            )));
+        }
         match self.query.get("dryRun").map(String::as_str) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
@@ -185,12 +217,23 @@ impl Ask {
 
     /// Replaces an entry whole, or makes it: 200 or 201.
     pub(super) async fn put(&self, place: &Place, body: Value) -> Answered {
+        self.put_if(place, body, |_| Ok(())).await
+    }
+
+    /// The same where what is there allows it, looked at when nobody else can change it.
+    pub(super) async fn put_if(
+        &self,
+        place: &Place,
+        body: Value,
+        allow: impl Fn(Option<&Entry>) -> Result<(), Problem> + Send + Sync,
+    ) -> Answered {
         let dry_run = self.dry_run()?;
         let repository = self.plane.catalogue.repository();
         for _ in 0..TURNS {
             let turn = self.plane.catalogue.turn().await?;
             let before = repository.get(place).await.map_err(WriteError::from)?;
             self.check_conditions(before.as_ref())?;
+            allow(before.as_ref())?;
             let change = Change {
                 place: place.clone(),
                 body: Some(body.to_string()),
@@ -204,7 +247,10 @@ impl Ask {
             };
             match outcome {
                 Outcome::Behind => {}
-                Outcome::WouldBeWritten => return Ok(would_change(place, before.as_ref(), Some(&body))),
+                Outcome::WouldBeWritten => {
+                    let change = change_shown(place, before.as_ref(), Some(&body));
+                    return Ok(would_change(&[change]));
+                }
                 Outcome::Written(revision) => {
                     return Ok(Answer {
                         status,
@@ -235,7 +281,14 @@ impl Ask {
             });
             match turn.commit(&self.author(""), &changes, dry_run).await? {
                 Outcome::Behind => {}
-                Outcome::WouldBeWritten => return Ok(would_change(place, before.as_ref(), None)),
+                Outcome::WouldBeWritten => {
+                    let mut gone = Vec::new();
+                    for change in &changes {
+                        let before = repository.get(&change.place).await.map_err(WriteError::from)?;
+                        gone.push(change_shown(&change.place, before.as_ref(), None));
+                    }
+                    return Ok(would_change(&gone));
+                }
                 Outcome::Written(_) => {
                     return Ok(Answer {
                         status: StatusCode::NO_CONTENT,
@@ -248,7 +301,8 @@ impl Ask {
     }
 
     /// Carries a write out once for each `Idempotency-Key`: the same again gets the same answer, without its
-    /// secret, which is shown only once.
+    /// secret, which is shown only once. Whatever looks at what is there belongs in the write, or the second
+    /// time would be refused for what the first has changed.
     pub(super) async fn once(&self, write: impl Future<Output = Answered>) -> Answered {
         let Some(key) = self.headers.get("idempotency-key") else {
             return write.await;
@@ -298,10 +352,9 @@ impl Ask {
     /// `If-Match` and `If-None-Match` against lost updates.
     fn check_conditions(&self, before: Option<&Entry>) -> Result<(), Problem> {
         let tags = |name| {
-            let given = self
-                .headers
-                .get(name)
-                .and_then(|value: &HeaderValue| value.to_str().ok());
+            // What can't be read fits nothing: dropped, it would be as if no condition were given.
+            let given = self.headers.get(name);
+            let given = given.map(|value: &HeaderValue| value.to_str().unwrap_or_default());
             given.map(|given| given.split(',').map(str::trim).collect::<Vec<_>>())
         };
         let fits = |tags: &[&str]| {
@@ -346,18 +399,38 @@ fn reason(body: &Value) -> &str {
     body["reason"].as_str().unwrap_or_default()
 }
 
-fn would_change(place: &Place, before: Option<&Entry>, after: Option<&Value>) -> Answer {
-    let before = before.map(|entry| without_hash(document(entry)));
-    Answer::ok(json!({
-        "dryRun": true,
-        "changes": [{
-            "kind": place.kind.name(),
-            "orgId": if place.org.is_empty() { Value::Null } else { json!(place.org) },
-            "id": place.id,
-            "before": before,
-            "after": after.cloned().map(without_hash),
-        }],
-    }))
+fn would_change(changes: &[Value]) -> Answer {
+    Answer::ok(json!({"dryRun": true, "changes": changes}))
+}
+
+fn change_shown(place: &Place, before: Option<&Entry>, after: Option<&Value>) -> Value {
+    json!({
+        "kind": place.kind.name(),
+        "orgId": if place.org.is_empty() { Value::Null } else { json!(place.org) },
+        "id": place.id,
+        "before": before.map(|entry| without_hash(document(entry))),
+        "after": after.cloned().map(without_hash),
+    })
+}
+
+/// The first field that has a NUL character, in its value or in its name.
+fn with_nul(value: &Value, path: &str) -> Option<String> {
+    match value {
+        Value::String(text) => text.contains('\0').then(|| path.to_owned()),
+        Value::Array(items) => {
+            let mut items = items.iter().enumerate();
+            items.find_map(|(index, item)| with_nul(item, &format!("{path}[{index}]")))
+        }
+        Value::Object(members) => members.iter().find_map(|(name, member)| {
+            let dot = if path.is_empty() { "" } else { "." };
+            let path = format!("{path}{dot}{}", name.escape_debug());
+            if name.contains('\0') {
+                return Some(path);
+            }
+            with_nul(member, &path)
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
 }
 
 /// A document without the hash of a secret.
@@ -391,6 +464,8 @@ impl From<WriteError> for Problem {
             WriteError::OwnedByFile(what) => Self::conflict(format!(
                 "The policy file owns {what}: change it there. The API does not fork what a file says."
             )),
+            WriteError::InUse(sentence) => Self::conflict(sentence),
+            WriteError::Unknown(sentence) => Self::unprocessable(sentence),
             WriteError::Repository(error) => {
                 tracing::error!("the catalogue did not answer: {error}");
                 Self::catalogue_unavailable()

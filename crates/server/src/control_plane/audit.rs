@@ -1,12 +1,11 @@
 //! `/v1/audit`: who changed what and when, before and after.
 
-use axum::extract::Path;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tollgate_catalog::repository::JournalRow;
 
-use super::ask::{Answer, Answered, Ask, listed};
+use super::ask::{Answer, Answered, Ask, Path, listed};
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
 
@@ -19,17 +18,21 @@ pub(super) async fn index(ask: Ask) -> Result<Response, Problem> {
     if own.is_none() {
         ask.caller.read_platform()?;
     }
-    match ask.query.get("format").map(String::as_str) {
-        None | Some("json") => Ok(page(&ask, own.as_deref()).await?.into_response()),
-        Some("jsonl") => export(&ask, own.as_deref()).await,
-        Some(_) => Err(Problem::bad_request("`format` can only be json or jsonl.")),
-    }
+    shown_as_asked(&ask, own.as_deref()).await
 }
 
 /// The changes of one org.
-pub(super) async fn of_org(Path(org): Path<String>, ask: Ask) -> Answered {
+pub(super) async fn of_org(Path(org): Path<String>, ask: Ask) -> Result<Response, Problem> {
     ask.caller.read_org(&org)?;
-    page(&ask, Some(&org)).await
+    shown_as_asked(&ask, Some(&org)).await
+}
+
+async fn shown_as_asked(ask: &Ask, org: Option<&str>) -> Result<Response, Problem> {
+    match ask.query.get("format").map(String::as_str) {
+        None | Some("json") => Ok(page(ask, org).await?.into_response()),
+        Some("jsonl") => export(ask, org).await,
+        Some(_) => Err(Problem::bad_request("`format` can only be json or jsonl.")),
+    }
 }
 
 /// Whether every row is chained to the one before.

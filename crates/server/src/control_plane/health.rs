@@ -20,6 +20,8 @@ pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> Response {
         "status": "ready",
         "store": "memory",
         "catalogue": if plane.metrics.is_catalogue_away() { "away" } else { plane.catalogue.repository().backend() },
+        "catalogueRevision": plane.catalogue.revision(),
+        "catalogueFrom": if plane.metrics.is_catalogue_from_disk() { "disk" } else { "database" },
         "policyRevision": plane.metrics.revision(),
         "policies": snapshot.limits().len(),
         "orgs": snapshot.org_count(),

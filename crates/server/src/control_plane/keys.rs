@@ -1,12 +1,11 @@
 //! `/v1/orgs/{orgId}/apps/{appId}/keys`: API keys. A secret is shown when it is made, and never again.
 
-use axum::extract::Path;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Entry, Kind, Place};
 
-use super::ask::{Answer, Answered, Ask, listed, now_ms};
+use super::ask::{Answer, Answered, Ask, Path, listed, now_ms};
 use super::lists::within;
 use crate::answer::Problem;
 use crate::catalogue::{KeyDocument, WriteError};
@@ -51,20 +50,22 @@ pub(super) async fn get(Path((org, app, id)): Path<(String, String, String)>, as
 /// Makes a key and shows its secret once.
 pub(super) async fn post(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {
     ask.caller.write_org_things(&org)?;
-    app_known(&ask, &org, &app).await?;
     let wish = Wish::read(&ask)?;
     let id = match wish.id {
         Some(id) => id,
         None => format!("{:08x}", getrandom::u32().map_err(|_| no_randomness())?),
     };
-    let place = within(&org, Kind::Key, &id);
-    ask.once(make(&ask, place, app, wish.test, wish.expires_ms)).await
+    ask.once(async {
+        app_known(&ask, &org, &app).await?;
+        let place = within(&org, Kind::Key, &id);
+        make(&ask, place, app, wish.test, wish.expires_ms, None).await
+    })
+    .await
 }
 
-/// Makes a new secret for a key. The old one goes on to work for a while under the id `ID.old`.
+/// Makes a new secret for a key. The old one goes on to work for a while, as the same key.
 pub(super) async fn rotate(Path((org, app, id)): Path<(String, String, String)>, ask: Ask) -> Answered {
     ask.caller.write_org_things(&org)?;
-    let (_, old) = find(&ask, &org, &app, &id).await?;
     let members = ask.object()?;
     let overlap = match members.get("overlapMs") {
         None => OVERLAP_MS,
@@ -77,23 +78,15 @@ pub(super) async fn rotate(Path((org, app, id)): Path<(String, String, String)>,
         return Err(Problem::unprocessable(format!("`{name}` is not a known field.")));
     }
     ask.once(async {
+        let (entry, old) = find(&ask, &org, &app, &id).await?;
         let ends = now_ms() + overlap;
-        let old = KeyDocument {
-            expires_ms: Some(old.expires_ms.map_or(ends, |expires| expires.min(ends))),
-            ..old
+        let until = old.expires_ms.map_or(ends, |expires| expires.min(ends));
+        let former = Former {
+            revision: entry.revision,
+            hash: old.hash,
+            until,
         };
-        // The old secret keeps the key's id in its counts: it is moved aside, not renamed for the tenant.
-        let (test, expires) = (old.test, None);
-        let answer = make_with(
-            &ask,
-            within(&org, Kind::Key, &id),
-            app.clone(),
-            test,
-            expires,
-            Some(old),
-        )
-        .await?;
-        Ok(answer)
+        make(&ask, entry.place, app, old.test, None, Some(former)).await
     })
     .await
 }
@@ -101,8 +94,19 @@ pub(super) async fn rotate(Path((org, app, id)): Path<(String, String, String)>,
 /// Revokes a key.
 pub(super) async fn delete(Path((org, app, id)): Path<(String, String, String)>, ask: Ask) -> Answered {
     ask.caller.write_org_things(&org)?;
-    find(&ask, &org, &app, &id).await?;
-    ask.once(ask.delete(&within(&org, Kind::Key, &id), &[])).await
+    ask.once(async {
+        let (entry, _) = find(&ask, &org, &app, &id).await?;
+        ask.delete(&entry.place, &[]).await
+    })
+    .await
+}
+
+/// The secret that a key had before it was rotated.
+struct Former {
+    /// The revision at which the key had it.
+    revision: i64,
+    hash: SecretHash,
+    until: i64,
 }
 
 struct Wish {
@@ -143,24 +147,14 @@ impl Wish {
     }
 }
 
-async fn make(ask: &Ask, place: Place, app: String, test: bool, expires_ms: Option<i64>) -> Answered {
-    let known = ask.plane.catalogue.repository().get(&place).await;
-    if known.map_err(WriteError::from)?.is_some() {
-        return Err(Problem::conflict(format!(
-            "The org has a key `{}` already.",
-            place.id
-        )));
-    }
-    make_with(ask, place, app, test, expires_ms, None).await
-}
-
-async fn make_with(
+/// Makes a secret: for a new key, or for one that had another.
+async fn make(
     ask: &Ask,
     place: Place,
     app: String,
     test: bool,
     expires_ms: Option<i64>,
-    former: Option<KeyDocument>,
+    former: Option<Former>,
 ) -> Answered {
     let kind = if test {
         SecretKind::TestKey
@@ -175,9 +169,22 @@ async fn make_with(
         created_ms: now_ms(),
         expires_ms,
         hash: SecretHash::of(secret.expose()),
-        former: former.map(|former| (former.hash, former.expires_ms)),
+        former: former.as_ref().map(|former| (former.hash, Some(former.until))),
     };
-    let mut answer = ask.put(&place, key.to_json()).await?;
+    // Two that make or rotate the same key at once must not both be told a secret, nor may a key come back that
+    // was revoked meanwhile.
+    let allow = |present: Option<&Entry>| match (present, &former) {
+        (Some(_), None) => Err(Problem::conflict(format!(
+            "The org has a key `{}` already.",
+            place.id
+        ))),
+        (None, Some(_)) => Err(Problem::not_found()),
+        (Some(entry), Some(former)) if entry.revision != former.revision => Err(Problem::conflict(
+            "The key is being changed by another. Try again.",
+        )),
+        _ => Ok(()),
+    };
+    let mut answer = ask.put_if(&place, key.to_json(), allow).await?;
     if answer.revision.is_none() {
         return Ok(answer);
     }

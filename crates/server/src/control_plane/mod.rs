@@ -6,6 +6,7 @@ mod access;
 mod apps;
 mod ask;
 mod audit;
+mod effective;
 mod endpoint_classes;
 mod explain;
 mod health;
@@ -15,10 +16,12 @@ mod metrics;
 mod orgs;
 mod overrides;
 mod policies;
+mod reset;
 pub mod role;
 mod tiers;
 mod token;
 mod tokens;
+mod users;
 
 use std::sync::Arc;
 
@@ -77,6 +80,13 @@ pub fn router(plane: Arc<ControlPlane>) -> Router {
             get(orgs::get).put(orgs::put).delete(orgs::delete),
         )
         .route("/v1/orgs/{org}/audit", get(audit::of_org))
+        .route("/v1/orgs/{org}/ratelimit/policies", get(effective::get))
+        .route("/v1/orgs/{org}/ratelimit/reset", post(reset::post))
+        .route("/v1/orgs/{org}/users", get(users::index))
+        .route(
+            "/v1/orgs/{org}/users/{user}",
+            get(users::get).put(users::put).delete(users::delete),
+        )
         .route("/v1/orgs/{org}/apps", get(apps::index))
         .route(
             "/v1/orgs/{org}/apps/{app}",

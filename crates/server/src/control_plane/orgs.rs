@@ -1,11 +1,10 @@
 //! `/v1/orgs`: organizations and the tier each is on.
 
-use axum::extract::Path;
 use serde_json::{Value, json};
-use tollgate_catalog::model::{DEFAULT_TIER, Org};
+use tollgate_catalog::model::Org;
 use tollgate_catalog::repository::{Change, Kind, Place};
 
-use super::ask::{Answer, Answered, Ask, document};
+use super::ask::{Answer, Answered, Ask, Path, document};
 use super::lists::{everywhere, list};
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
@@ -42,38 +41,49 @@ pub(super) async fn put(Path(org): Path<String>, ask: Ask) -> Answered {
     let mut members = ask.object()?;
     Ask::named(&mut members, "orgId", &org)?;
     let body = Value::Object(members);
-    let read = read_document::<Org>(&body).map_err(WriteError::Problems)?;
-    let snapshot = ask.plane.engine.snapshot_full();
-    if read.tier != DEFAULT_TIER && snapshot.tier(&read.tier).is_none() {
-        return Err(Problem::unprocessable(format!(
-            "There is no tier `{}`.",
-            read.tier
-        )));
-    }
+    read_document::<Org>(&body).map_err(WriteError::Problems)?;
     ask.once(ask.put(&place(&org), body)).await
 }
 
 /// Deletes an org with all that is its own.
 pub(super) async fn delete(Path(org): Path<String>, ask: Ask) -> Answered {
     ask.caller.write_org_plan(&org)?;
+    ask.once(async {
+        let with = belongings(&ask, &org).await?;
+        ask.delete(&place(&org), &with).await
+    })
+    .await
+}
+
+/// What takes away all that is an org's own.
+async fn belongings(ask: &Ask, org: &str) -> Result<Vec<Change>, Problem> {
+    let repository = ask.plane.catalogue.repository();
     let mut with = Vec::new();
-    for kind in [Kind::Override, Kind::Key, Kind::App, Kind::User] {
+    for (kind, within) in [
+        (Kind::Override, org),
+        (Kind::Key, org),
+        (Kind::App, org),
+        (Kind::User, org),
+        (Kind::Reset, org),
+        // Left behind, a token would open the next org of this name.
+        (Kind::Token, ""),
+    ] {
         let mut after = String::new();
         loop {
-            let repository = ask.plane.catalogue.repository();
-            let page = repository
-                .list(kind, &org, &after, 1_000)
-                .await
-                .map_err(WriteError::from)?;
+            let page = repository.list(kind, within, &after, 1_000).await;
+            let page = page.map_err(WriteError::from)?;
             let Some(last) = page.last() else { break };
             after.clone_from(&last.place.id);
-            with.extend(page.into_iter().map(|entry| Change {
+            let own = page
+                .into_iter()
+                .filter(|entry| kind != Kind::Token || document(entry)["orgId"] == *org);
+            with.extend(own.map(|entry| Change {
                 place: entry.place,
                 body: None,
             }));
         }
     }
-    ask.once(ask.delete(&place(&org), &with)).await
+    Ok(with)
 }
 
 /// Refuses what is for an org that is not there.

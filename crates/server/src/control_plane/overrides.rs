@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::Path;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tollgate_catalog::model::Override;
 use tollgate_catalog::repository::{Entry, Kind};
 
-use super::ask::{Answer, Answered, Ask, document, now_ms};
+use super::ask::{Answer, Answered, Ask, Path, document, now_ms};
 use super::lists::{list, within};
 use super::orgs;
 use crate::answer::Problem;
@@ -33,7 +32,6 @@ pub(super) async fn get(Path((org, id)): Path<(String, String)>, ask: Ask) -> An
 /// Makes an override.
 pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     ask.caller.write_org_plan(&org)?;
-    orgs::known(&ask, &org).await?;
     let mut members = ask.object()?;
     Ask::named(&mut members, "orgId", &org)?;
     let body = Value::Object(members);
@@ -41,6 +39,7 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     // Made of time and chance: in the order in which they were made, and no two nodes make the same.
     let id = format!("{:012x}{:08x}", now_ms(), getrandom::u32().unwrap_or_default());
     ask.once(async {
+        orgs::known(&ask, &org).await?;
         let mut answer = ask.put(&within(&org, Kind::Override, &id), body).await?;
         if answer.status == StatusCode::CREATED {
             answer.body["id"] = json!(id);

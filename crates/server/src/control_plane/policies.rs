@@ -1,11 +1,10 @@
 //! `/v1/ratelimit/policies`: the limits of tiers.
 
-use axum::extract::Path;
 use serde_json::{Value, json};
-use tollgate_catalog::model::{DEFAULT_TIER, Policy};
+use tollgate_catalog::model::Policy;
 use tollgate_catalog::repository::{Kind, Place};
 
-use super::ask::{Answer, Answered, Ask, document};
+use super::ask::{Answer, Answered, Ask, Path, document};
 use super::lists::{everywhere, list};
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
@@ -46,13 +45,6 @@ pub(super) async fn put(ask: Ask) -> Answered {
     let mut members = ask.object()?;
     let policy: Policy = read_document(&Value::Object(members.clone())).map_err(WriteError::Problems)?;
     members.insert("id".to_owned(), json!(policy.id));
-    let snapshot = ask.plane.engine.snapshot_full();
-    if let Some(tier) = &policy.tier
-        && tier != DEFAULT_TIER
-        && snapshot.tier(tier).is_none()
-    {
-        return Err(Problem::unprocessable(format!("There is no tier `{tier}`.")));
-    }
     ask.once(ask.put(&place(&policy.id), Value::Object(members)))
         .await
 }
@@ -60,16 +52,6 @@ pub(super) async fn put(ask: Ask) -> Answered {
 /// Deletes a policy that no override is for.
 pub(super) async fn delete(Path(id): Path<String>, ask: Ask) -> Answered {
     ask.caller.write_platform()?;
-    let snapshot = ask.plane.engine.snapshot_full();
-    let overrides = snapshot.records().flat_map(|record| &record.overrides);
-    let users = overrides
-        .filter(|change| change.policy.as_deref() == Some(&*id))
-        .count();
-    if users > 0 {
-        return Err(Problem::conflict(format!(
-            "{users} overrides are for the policy `{id}`."
-        )));
-    }
     ask.once(ask.delete(&place(&id), &[])).await
 }
 

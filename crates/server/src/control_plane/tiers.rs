@@ -1,10 +1,9 @@
 //! `/v1/tiers`: the plans that orgs are on.
 
-use axum::extract::Path;
 use serde_json::{Value, json};
 use tollgate_catalog::repository::{Kind, Place};
 
-use super::ask::{Answer, Answered, Ask, document};
+use super::ask::{Answer, Answered, Ask, Path, document};
 use super::lists::{everywhere, list};
 use crate::answer::Problem;
 use crate::catalogue::{TierName, WriteError, read_document};
@@ -53,19 +52,5 @@ pub(super) async fn put(Path(tier): Path<String>, ask: Ask) -> Answered {
 /// Deletes a tier that nothing names.
 pub(super) async fn delete(Path(tier): Path<String>, ask: Ask) -> Answered {
     ask.caller.write_platform()?;
-    let snapshot = ask.plane.engine.snapshot_full();
-    let users = snapshot
-        .records()
-        .filter(|record| record.org.tier == tier)
-        .count();
-    let policies = snapshot.limits().iter();
-    let policies = policies
-        .filter(|limit| limit.origin.tier.as_deref() == Some(&*tier))
-        .count();
-    if users + policies > 0 {
-        return Err(Problem::conflict(format!(
-            "The tier `{tier}` is in use by {users} orgs and {policies} policies."
-        )));
-    }
     ask.once(ask.delete(&place(&tier), &[])).await
 }

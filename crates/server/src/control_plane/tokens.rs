@@ -1,12 +1,11 @@
 //! `/v1/tokens`: who may call the control plane.
 
-use axum::extract::Path;
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Entry, Kind};
 
-use super::ask::{Answer, Answered, Ask, document, listed, now_ms, without_hash};
+use super::ask::{Answer, Answered, Ask, Path, document, listed, now_ms, without_hash};
 use super::keys::no_randomness;
 use super::lists::everywhere;
 use super::role::Role;
@@ -79,9 +78,6 @@ pub(super) async fn post(ask: Ask) -> Answered {
     if !ask.caller.may_make_token(role, org.as_deref()) {
         return Err(Problem::forbidden("Your role does not allow this."));
     }
-    if let Some(org) = &org {
-        super::orgs::known(&ask, org).await?;
-    }
     let secret = Secret::make(SecretKind::Token).map_err(|_| no_randomness())?;
     let id = format!("{:016x}", getrandom::u64().map_err(|_| no_randomness())?);
     let body = json!({
@@ -95,6 +91,13 @@ pub(super) async fn post(ask: Ask) -> Answered {
         "hash": SecretHash::of(secret.expose()).to_string(),
     });
     ask.once(async {
+        if let Some(org) = &org {
+            let known = super::orgs::known(&ask, org).await;
+            known.map_err(|problem| match problem.status {
+                404 => Problem::unprocessable(format!("`orgId`: there is no org `{org}`.")),
+                _ => problem,
+            })?;
+        }
         let mut answer = ask.put(&everywhere(Kind::Token, &id), body).await?;
         if answer.status == StatusCode::CREATED {
             answer.body = without_hash(answer.body);
@@ -108,14 +111,17 @@ pub(super) async fn post(ask: Ask) -> Answered {
 
 /// Revokes a token.
 pub(super) async fn delete(Path(id): Path<String>, ask: Ask) -> Answered {
-    let entry = find(&ask, &id).await?;
-    let token = document(&entry);
-    let role = token["role"].as_str().and_then(|role| role.parse().ok());
-    let may = role.is_some_and(|role| ask.caller.may_make_token(role, token["orgId"].as_str()));
-    if !may {
-        return Err(Problem::forbidden("Your role does not allow this."));
-    }
-    ask.once(ask.delete(&entry.place, &[])).await
+    ask.once(async {
+        let entry = find(&ask, &id).await?;
+        let token = document(&entry);
+        let role = token["role"].as_str().and_then(|role| role.parse().ok());
+        let may = role.is_some_and(|role| ask.caller.may_make_token(role, token["orgId"].as_str()));
+        if !may {
+            return Err(Problem::forbidden("Your role does not allow this."));
+        }
+        ask.delete(&entry.place, &[]).await
+    })
+    .await
 }
 
 async fn find(ask: &Ask, id: &str) -> Result<Entry, Problem> {

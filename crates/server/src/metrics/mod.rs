@@ -46,6 +46,7 @@ pub struct Metrics {
     revision: AtomicU64,
     reload_failures: AtomicU64,
     catalogue_away: AtomicU64,
+    catalogue_from_disk: AtomicU64,
 }
 
 impl Default for Metrics {
@@ -62,6 +63,7 @@ impl Default for Metrics {
             revision: AtomicU64::new(0),
             reload_failures: AtomicU64::new(0),
             catalogue_away: AtomicU64::new(0),
+            catalogue_from_disk: AtomicU64::new(0),
         }
     }
 }
@@ -81,6 +83,17 @@ impl Metrics {
     /// Notes whether the catalogue's database answers.
     pub fn catalogue_away(&self, away: bool) {
         self.catalogue_away.store(u64::from(away), Ordering::Relaxed);
+    }
+
+    /// Notes whether what is in force came from disk, and no database has confirmed it since.
+    pub fn catalogue_from_disk(&self, from_disk: bool) {
+        self.catalogue_from_disk
+            .store(u64::from(from_disk), Ordering::Relaxed);
+    }
+
+    /// Whether what is in force came from disk.
+    pub fn is_catalogue_from_disk(&self) -> bool {
+        self.catalogue_from_disk.load(Ordering::Relaxed) > 0
     }
 
     /// Whether the catalogue's database does not answer.
@@ -182,6 +195,11 @@ impl Collector for Scrape {
                 "catalogue_away",
                 "1 while the catalogue's database does not answer",
                 u64::from(self.metrics.is_catalogue_away()),
+            ),
+            (
+                "catalogue_from_disk",
+                "1 while the catalogue in force was read from disk and no database has confirmed it",
+                u64::from(self.metrics.is_catalogue_from_disk()),
             ),
         ];
         for (name, help, value) in gauges {

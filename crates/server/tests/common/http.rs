@@ -109,7 +109,7 @@ impl Answer {
             headers,
             body: Vec::new(),
         };
-        if method != "HEAD" && status >= 200 {
+        if method != "HEAD" && status >= 200 && status != 204 {
             let length = answer.header("content-length").expect("a content-length");
             answer.body = vec![0; length.parse().unwrap()];
             reader

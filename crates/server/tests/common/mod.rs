@@ -10,10 +10,12 @@
     clippy::expect_used
 )]
 
+pub mod admin;
 pub mod http;
 pub mod process;
 pub mod server;
 
+pub use admin::Admin;
 pub use http::{Answer, Ask};
 pub use process::{Finished, run, run_with};
 pub use server::{Launch, Server};

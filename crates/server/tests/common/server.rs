@@ -29,6 +29,8 @@ pub struct Launch<'a> {
 
 /// A running server; killed when it goes out of scope.
 pub struct Server {
+    /// What it was started with.
+    command: Command,
     child: Child,
     lines: Receiver<String>,
     stderr: Arc<Mutex<String>>,
@@ -72,31 +74,16 @@ impl Server {
     }
 
     fn spawn(mut command: Command, dir: TempDir) -> Self {
-        let mut child = command
+        command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (sender, lines) = channel();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        std::thread::spawn(move || {
-            for line in stdout.lines().map_while(Result::ok) {
-                let _ = sender.send(line);
-            }
-        });
+            .stderr(Stdio::piped());
         let stderr = Arc::new(Mutex::new(String::new()));
-        let (log, pipe) = (stderr.clone(), BufReader::new(child.stderr.take().unwrap()));
-        std::thread::spawn(move || {
-            for line in pipe.lines().map_while(Result::ok) {
-                let mut log = log.lock().unwrap();
-                log.push_str(&line);
-                log.push('\n');
-            }
-        });
+        let (child, lines) = run(&mut command, &stderr);
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         // From here on the process is somebody's, so that a failing start leaves none behind.
         let mut server = Self {
+            command,
             child,
             lines,
             stderr,
@@ -105,8 +92,14 @@ impl Server {
             admin: unknown,
             dir,
         };
-        let line = server.lines.recv_timeout(DEADLINE);
-        let line = line.unwrap_or_else(|_| panic!("the server does not start: {}", server.stderr()));
+        server.listens();
+        server
+    }
+
+    /// Waits until it says where it listens.
+    fn listens(&mut self) {
+        let line = self.lines.recv_timeout(DEADLINE);
+        let line = line.unwrap_or_else(|_| panic!("the server does not start: {}", self.stderr()));
         let addresses: Vec<SocketAddr> = line
             .strip_prefix("tollgate listening ")
             .unwrap_or_else(|| panic!("not the line that says where: {line}"))
@@ -114,8 +107,16 @@ impl Server {
             .zip(["http=", "grpc=", "admin="])
             .map(|(part, name)| part.strip_prefix(name).unwrap().parse().unwrap())
             .collect();
-        [server.http, server.grpc, server.admin] = addresses.try_into().unwrap();
-        server
+        [self.http, self.grpc, self.admin] = addresses.try_into().unwrap();
+    }
+
+    /// Ends it with a signal, such as `TERM` or `KILL`, and starts it again as it was started, in the same
+    /// directory. Its addresses are others then, unless they were given.
+    pub fn restart(&mut self, signal: &str) {
+        self.signal(signal);
+        self.ended();
+        (self.child, self.lines) = run(&mut self.command, &self.stderr);
+        self.listens();
     }
 
     /// Waits until it has written something to standard error; its log comes a little after what it does.
@@ -203,13 +204,22 @@ impl Server {
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
-        let kill = format!("kill -TERM {}", self.child.id());
+        self.signal("TERM");
+    }
+
+    /// Sends a signal, such as `STOP` or `CONT`.
+    pub fn signal(&self, signal: &str) {
+        let kill = format!("kill -{signal} {}", self.child.id());
         let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
         assert!(status.success());
     }
 
     /// Waits until the process has ended.
     pub fn wait(mut self) -> ExitStatus {
+        self.ended()
+    }
+
+    fn ended(&mut self) -> ExitStatus {
         // Its standard output closes when it ends; waiting for that can be given up, unlike for the process.
         loop {
             match self.lines.recv_timeout(DEADLINE) {
@@ -227,6 +237,27 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Starts a process whose standard output comes line by line and whose standard error is kept.
+fn run(command: &mut Command, stderr: &Arc<Mutex<String>>) -> (Child, Receiver<String>) {
+    let mut child = command.spawn().unwrap();
+    let (sender, lines) = channel();
+    let stdout = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        for line in stdout.lines().map_while(Result::ok) {
+            let _ = sender.send(line);
+        }
+    });
+    let (log, pipe) = (stderr.clone(), BufReader::new(child.stderr.take().unwrap()));
+    std::thread::spawn(move || {
+        for line in pipe.lines().map_while(Result::ok) {
+            let mut log = log.lock().unwrap();
+            log.push_str(&line);
+            log.push('\n');
+        }
+    });
+    (child, lines)
 }
 
 /// What a decision says is left of a policy.

@@ -1,0 +1,128 @@
+//! A snapshot that was changed step by step resolves as one that was compiled at once.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use proptest::prelude::*;
+use tollgate_catalog::Request;
+use tollgate_catalog::document::parse_policy_set;
+use tollgate_catalog::model::{KeptOverride, Org, OrgRecord, PolicySet};
+use tollgate_catalog::route::Endpoint;
+use tollgate_catalog::snapshot::Snapshot;
+use tollgate_core::{KeySeed, Timestamp};
+
+const SEED: KeySeed = KeySeed(5, 6);
+const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
+const TIERS: [&str; 3] = ["default", "Pro", "Gold"];
+
+#[derive(Debug, Clone)]
+enum Step {
+    /// The limits of the policies.
+    Policies(u64, u64),
+    /// An org with a tier and overrides: app, limit, and whether for a route of its own.
+    Org(usize, usize, Vec<(usize, u64, bool)>),
+    Gone(usize),
+    /// Somebody asks for an org, so that it is compiled.
+    Asked(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let overrides = prop::collection::vec((0..3_usize, 1..50_u64, any::<bool>()), 0..4);
+    prop_oneof![
+        2 => (1..100_u64, 1..100_u64).prop_map(|(pro, gold)| Step::Policies(pro, gold)),
+        6 => (0..60_usize, 0..3_usize, overrides).prop_map(|(org, tier, all)| Step::Org(org, tier, all)),
+        1 => (0..60_usize).prop_map(Step::Gone),
+        3 => (0..60_usize).prop_map(Step::Asked),
+    ]
+}
+
+fn set(pro: u64, gold: u64) -> PolicySet {
+    let text = format!(
+        "tiers: [{{tier: Pro}}, {{tier: Gold}}]
+policies:
+  - {{id: app, scope: app, algorithm: fixed_window, limit: 7, window: 1m}}
+  - {{id: pro, orgTier: Pro, algorithm: fixed_window, limit: {pro}, window: 1m}}
+  - {{id: gold, orgTier: Gold, endpointPattern: POST /a, algorithm: fixed_window, limit: {gold}, window: 1h}}"
+    );
+    parse_policy_set(&text).unwrap()
+}
+
+fn name(org: usize) -> String {
+    format!("org-{org}")
+}
+
+fn record(org: usize, tier: usize, overrides: &[(usize, u64, bool)]) -> OrgRecord {
+    let overrides = overrides.iter().map(|(app, limit, route)| {
+        let route = if *route {
+            r#","endpointPattern":"GET /own""#
+        } else {
+            ""
+        };
+        let json = format!(
+            r#"{{"orgId":"{}","appId":"app-{app}","policyId":"app","limit":{limit}{route}}}"#,
+            name(org)
+        );
+        KeptOverride::Json(json.into())
+    });
+    OrgRecord {
+        overrides: overrides.collect(),
+        ..OrgRecord::plain(Org {
+            tier: TIERS[tier].to_owned(),
+            ..Org::named(&name(org))
+        })
+    }
+}
+
+/// What a request of an org faces: the limits with their numbers and the counters they mean.
+fn faces(snapshot: &Snapshot, org: &str, app: &str, endpoint: &str) -> Vec<String> {
+    let request = Request {
+        org: Some(org),
+        app: Some(app),
+        endpoint: Some(Endpoint::parse(endpoint).unwrap()),
+        ..Request::new()
+    };
+    let mut stack = snapshot.blank();
+    snapshot.resolve(&request, NOW, &mut stack);
+    let levels = stack.levels.iter().zip(&stack.limits);
+    levels
+        .map(|(level, limit)| format!("{} {} {:?}", limit.id, limit.rule.limit, level.key))
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn changed_step_by_step_is_compiled_at_once(steps in prop::collection::vec(step(), 1..120)) {
+        let (mut pro, mut gold) = (10, 20);
+        let mut orgs: std::collections::BTreeMap<usize, OrgRecord> = std::collections::BTreeMap::new();
+        let mut snapshot = Snapshot::compile(&set(pro, gold), SEED, None).unwrap();
+        for step in steps {
+            match step {
+                Step::Policies(new_pro, new_gold) => {
+                    (pro, gold) = (new_pro, new_gold);
+                    snapshot = snapshot.with_common(&set(pro, gold), NOW).unwrap();
+                }
+                Step::Org(org, tier, overrides) => {
+                    let record = record(org, tier, &overrides);
+                    snapshot = snapshot.with_orgs(vec![(name(org), Some(record.clone()))], NOW).unwrap();
+                    orgs.insert(org, record);
+                }
+                Step::Gone(org) => {
+                    snapshot = snapshot.with_orgs(vec![(name(org), None)], NOW).unwrap();
+                    orgs.remove(&org);
+                }
+                Step::Asked(org) => drop(faces(&snapshot, &name(org), "app-0", "GET /own")),
+            }
+            prop_assert_eq!(snapshot.org_count(), orgs.len());
+        }
+        let once = Snapshot::compile(&set(pro, gold), SEED, None).unwrap();
+        let once = once.with_idle_orgs(orgs.into_values().collect());
+        for org in 0..60 {
+            for app in ["app-0", "app-1", "app-2"] {
+                for endpoint in ["GET /own", "POST /a"] {
+                    let expected = faces(&once, &name(org), app, endpoint);
+                    prop_assert_eq!(faces(&snapshot, &name(org), app, endpoint), expected, "{} {} {}", org, app, endpoint);
+                }
+            }
+        }
+    }
+}

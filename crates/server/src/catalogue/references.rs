@@ -1,0 +1,83 @@
+//! What entries name of each other: nothing may name what is not there, and what is named can't be deleted.
+
+use tollgate_catalog::model::{DEFAULT_TIER, Org, Policy, UserPlan};
+use tollgate_catalog::repository::{Change, Kind};
+use tollgate_catalog::snapshot::Snapshot;
+
+use super::contents::Contents;
+use super::documents::{Document, read_document};
+use super::{FileSet, WriteError};
+
+/// Looks at changes with all the rest as it will be.
+pub(super) fn check(
+    changes: &[Change],
+    contents: &Contents,
+    snapshot: &Snapshot,
+    file: &FileSet,
+) -> Result<(), WriteError> {
+    for change in changes {
+        let id = &change.place.id;
+        match (&change.body, change.place.kind) {
+            (Some(body), Kind::Org) => {
+                let org = document::<Org>(body);
+                tier_known(contents, file, org.map(|org| org.tier))?;
+            }
+            (Some(body), Kind::User) => {
+                let user = document::<UserPlan>(body);
+                tier_known(contents, file, user.map(|user| user.tier))?;
+            }
+            (Some(body), Kind::Policy) => {
+                let policy = document::<Policy>(body);
+                tier_known(contents, file, policy.and_then(|policy| policy.tier))?;
+            }
+            (None, Kind::Tier) => {
+                let orgs = snapshot.records();
+                let orgs = orgs.filter(|record| {
+                    record.org.tier == *id || record.users.iter().any(|user| user.tier == *id)
+                });
+                let (orgs, policies) = (orgs.count(), snapshot.limits().iter());
+                let policies = policies.filter(|limit| limit.origin.tier.as_deref() == Some(id));
+                let policies = policies.count();
+                if orgs + policies > 0 {
+                    return Err(WriteError::InUse(format!(
+                        "The tier `{id}` is in use by {orgs} orgs and {policies} policies."
+                    )));
+                }
+            }
+            (None, Kind::Policy) => {
+                let overrides = snapshot.records().flat_map(|record| &record.overrides);
+                let overrides = overrides.filter(|change| change.names(id));
+                let overrides = overrides.count();
+                if overrides > 0 {
+                    return Err(WriteError::InUse(format!(
+                        "{overrides} overrides are for the policy `{id}`."
+                    )));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn tier_known(contents: &Contents, file: &FileSet, tier: Option<String>) -> Result<(), WriteError> {
+    let Some(tier) = tier else { return Ok(()) };
+    let set = &file.set;
+    // A file that declares no tiers has those that it names.
+    let of_file = file.given
+        && (set.tiers.contains(&tier)
+            || set.orgs.iter().any(|org| org.tier == tier)
+            || set
+                .policies
+                .iter()
+                .any(|policy| policy.tier.as_ref() == Some(&tier)));
+    if tier == DEFAULT_TIER || contents.tiers.contains(&tier) || of_file {
+        return Ok(());
+    }
+    Err(WriteError::Unknown(format!("There is no tier `{tier}`.")))
+}
+
+fn document<T: Document>(body: &str) -> Option<T> {
+    let value = serde_json::from_str(body).ok()?;
+    read_document(&value).ok()
+}

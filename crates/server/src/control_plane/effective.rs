@@ -1,0 +1,94 @@
+//! `GET /v1/orgs/{orgId}/ratelimit/policies`: what is in force for an org, each value with where it came from.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tollgate_catalog::snapshot::{Effective, Limit};
+use tollgate_core::{Algorithm, Mode};
+
+use super::ask::{Answer, Answered, Ask, Path};
+use super::orgs;
+use crate::answer::mode_name;
+use crate::clock;
+use crate::explanation::{algorithm_name, origin};
+use crate::fit::misfits;
+
+/// The effective policies, from broad to narrow, and the tightest at each level.
+pub(super) async fn get(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    orgs::known(&ask, &org).await?;
+    let snapshot = ask.plane.engine.snapshot_full();
+    let effective = snapshot.effective(&org, clock::now());
+    let tenant = ask.caller.role.within_org();
+    // What protects the service from all orgs, and what is only being tried, is not the tenant's to see.
+    let visible =
+        |one: &&Effective<'_>| !tenant || (one.limit.expose && one.limit.mode != Some(Mode::Shadow));
+    let visible: Vec<&Effective<'_>> = effective.iter().filter(visible).collect();
+    let mut tightest: BTreeMap<&str, &Limit> = BTreeMap::new();
+    for one in visible.iter().filter(|one| one.limit.mode == Some(Mode::Enforce)) {
+        let known = tightest.entry(&one.limit.scope_name).or_insert(one.limit);
+        if rate_below(one.limit, known) {
+            *known = one.limit;
+        }
+    }
+    let tightest: BTreeMap<&str, Value> = tightest
+        .into_iter()
+        .map(|(scope, limit)| {
+            let window = limit.window.to_string();
+            (
+                scope,
+                json!({"policyId": limit.id, "limit": limit.rule.limit, "window": window}),
+            )
+        })
+        .collect();
+    let limits: Vec<&Limit> = visible.iter().map(|one| one.limit).collect();
+    let warnings: Vec<String> = misfits(&limits, 1).iter().map(ToString::to_string).collect();
+    Ok(Answer::ok(json!({
+        "orgId": org,
+        "tier": snapshot.tier_of(Some(&org)).name,
+        "items": visible.into_iter().map(shown).collect::<Vec<_>>(),
+        "tightest": tightest,
+        "warnings": warnings,
+    })))
+}
+
+fn shown(one: &Effective<'_>) -> Value {
+    let (limit, base) = (one.limit, one.hidden);
+    let value = |of: &dyn Fn(&Limit) -> Value| {
+        let present = of(limit);
+        match base.map(of).filter(|hidden| *hidden != present) {
+            Some(hidden) => json!({"value": present, "from": "override", "hides": hidden}),
+            None if base.is_none() && limit.origin.overridden.is_some() => {
+                json!({"value": present, "from": "override"})
+            }
+            None => json!({"value": present, "from": "policy"}),
+        }
+    };
+    json!({
+        "policyId": limit.id,
+        "scope": limit.scope_name,
+        "endpointPattern": limit.pattern.to_string(),
+        "for": one.who,
+        "from": origin(limit),
+        "values": {
+            "algorithm": value(&|limit| json!(algorithm_name(limit))),
+            "limit": value(&|limit| json!(limit.rule.limit)),
+            "burst": value(&|limit| burst(limit)),
+            "window": value(&|limit| json!(limit.window.to_string())),
+            "mode": value(&|limit| limit.mode.map_or(json!("off"), |mode| json!(mode_name(mode)))),
+        },
+    })
+}
+
+fn burst(limit: &Limit) -> Value {
+    match limit.rule.algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => json!(limit.rule.capacity),
+        _ => Value::Null,
+    }
+}
+
+/// Whether one admits less than the other in the long run.
+fn rate_below(one: &Limit, other: &Limit) -> bool {
+    let scaled = |limit: &Limit, window: u64| u128::from(limit.rule.limit) * u128::from(window);
+    scaled(one, other.rule.window_ns) < scaled(other, one.rule.window_ns)
+}

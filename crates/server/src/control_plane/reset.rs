@@ -1,0 +1,78 @@
+//! `POST /v1/orgs/{orgId}/ratelimit/reset`: empties counters of an org, a policy, an app, a key or a user.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use tollgate_catalog::model::check_id;
+use tollgate_catalog::repository::Kind;
+
+use super::ask::{Answer, Answered, Ask, Path};
+use super::keys::no_randomness;
+use super::lists::within;
+use super::orgs;
+use crate::answer::Problem;
+
+/// Empties counters. From then on the limits count elsewhere; limits that span orgs stay as they are.
+pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.write_org_plan(&org)?;
+    orgs::known(&ask, &org).await?;
+    let mut members = ask.object()?;
+    let mut what = Vec::new();
+    for (name, value) in &members {
+        let bad = |problem: &str| Problem::unprocessable(format!("`{name}` {problem}."));
+        match (name.as_str(), value) {
+            ("reason", Value::String(reason)) if !reason.trim().is_empty() => {}
+            ("policyId" | "appId" | "keyId" | "userId", Value::String(id)) => {
+                check_id(id).map_err(bad)?;
+                what.push(format!("{name}={id}"));
+            }
+            ("reason" | "policyId" | "appId" | "keyId" | "userId", _) => return Err(bad("must be text")),
+            _ => return Err(bad("is not a known field")),
+        }
+    }
+    if !members.contains_key("reason") {
+        return Err(Problem::unprocessable(
+            "`reason` is missing: the audit keeps why counters were emptied.",
+        ));
+    }
+    let callers = ["appId", "keyId", "userId"];
+    if callers.iter().filter(|name| members.contains_key(**name)).count() > 1 {
+        return Err(Problem::unprocessable(
+            "Name one of `appId`, `keyId` and `userId`.",
+        ));
+    }
+    if let Some(policy) = members.get("policyId").and_then(Value::as_str)
+        && !ask
+            .plane
+            .engine
+            .snapshot_full()
+            .limits()
+            .iter()
+            .any(|limit| &*limit.id == policy)
+    {
+        return Err(Problem::unprocessable(format!("There is no policy `{policy}`.")));
+    }
+    let epoch = getrandom::u64().map_err(|_| no_randomness())?;
+    members.insert("epoch".to_owned(), json!(epoch));
+    // One entry for what is emptied, however often it is.
+    let id = if what.is_empty() {
+        "everything".to_owned()
+    } else {
+        what.join(" ")
+    };
+    ask.once(async {
+        let mut answer = ask
+            .put(&within(&org, Kind::Reset, &id), Value::Object(members))
+            .await?;
+        if answer.status == StatusCode::CREATED {
+            answer.status = StatusCode::OK;
+        }
+        if let Some(members) = answer.body.as_object_mut() {
+            members.remove("epoch");
+        }
+        Ok(Answer {
+            revision: None,
+            ..answer
+        })
+    })
+    .await
+}

@@ -1,0 +1,46 @@
+//! `/v1/orgs/{orgId}/users`: users with a plan of their own.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tollgate_catalog::model::UserPlan;
+use tollgate_catalog::repository::Kind;
+
+use super::ask::{Answer, Answered, Ask, Path, document};
+use super::lists::{list, within};
+use super::orgs;
+use crate::answer::Problem;
+use crate::catalogue::{WriteError, read_document};
+
+/// An org's users with a plan of their own.
+pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    orgs::known(&ask, &org).await?;
+    list(&ask, Kind::User, &org, BTreeMap::new(), document).await
+}
+
+/// One user.
+pub(super) async fn get(Path((org, user)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    let place = within(&org, Kind::User, &user);
+    let entry = ask.plane.catalogue.repository().get(&place).await;
+    let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
+    Ok(Answer::entry(&entry, document(&entry)))
+}
+
+/// Puts a user on a tier.
+pub(super) async fn put(Path((org, user)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.write_org_plan(&org)?;
+    orgs::known(&ask, &org).await?;
+    let mut members = ask.object()?;
+    Ask::named(&mut members, "userId", &user)?;
+    let body = Value::Object(members);
+    read_document::<UserPlan>(&body).map_err(WriteError::Problems)?;
+    ask.once(ask.put(&within(&org, Kind::User, &user), body)).await
+}
+
+/// Puts a user back on the org's tier.
+pub(super) async fn delete(Path((org, user)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.write_org_plan(&org)?;
+    ask.once(ask.delete(&within(&org, Kind::User, &user), &[])).await
+}

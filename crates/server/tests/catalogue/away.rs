@@ -1,0 +1,159 @@
+//! The database goes away under load, and comes back: decisions go on, writes are refused, nothing is lost.
+
+use std::io::{BufReader, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::common::http::connect;
+use crate::common::{Answer, Ask};
+use crate::fleet::{
+    ORG, ask_override, ask_policy, found, intact, override_to, pause, put_policy, seen, sees, two_nodes,
+    until,
+};
+use crate::postgres::Postgres;
+
+/// Refused writes may take some seconds, since the database is given time. They must not pile up.
+const REFUSED_WITHIN: Duration = Duration::from_secs(15);
+
+#[test]
+fn a_killed_database_stops_no_decision() {
+    episode(Postgres::kill, Postgres::start_again);
+}
+
+#[test]
+fn a_hanging_database_stops_no_decision() {
+    episode(|postgres| postgres.pause(), |postgres| postgres.resume());
+}
+
+fn episode(take_away: impl FnOnce(&mut Postgres), bring_back: impl FnOnce(&mut Postgres)) {
+    let mut postgres = Postgres::start();
+    let nodes = two_nodes(&postgres.create());
+    let [a, b] = &nodes;
+    found(a, 1_000);
+    sees(b, 1_000);
+    let loads = nodes.each_ref().map(|node| Load::on(node.http));
+
+    take_away(&mut postgres);
+    std::thread::scope(|scope| {
+        for node in &nodes {
+            // Several, of which some have to wait for others.
+            for ask in [ask_policy(node, 5_000), ask_override(node, 6_000)] {
+                for ask in [ask.clone(), ask.clone(), ask] {
+                    scope.spawn(|| refused(ask));
+                }
+            }
+        }
+    });
+    for node in &nodes {
+        until("the node to notice", || {
+            node.counted("tollgate_catalogue_away") == 1
+        });
+        let ready = node.ask_admin("GET", "/readyz").send().expect(200);
+        assert_eq!(ready["catalogue"], "away");
+        assert_eq!(ready["status"], "ready");
+        refused(ask_policy(node, 5_000));
+        assert_eq!(seen(node), Some(1_000));
+    }
+
+    bring_back(&mut postgres);
+    for node in &nodes {
+        until("the node to notice that it is back", || {
+            node.counted("tollgate_catalogue_away") == 0
+        });
+        let ready = node.ask_admin("GET", "/readyz").send().expect(200);
+        assert_eq!(ready["catalogue"], "postgres");
+        assert_eq!(seen(node), Some(1_000));
+        intact(node, 2);
+    }
+    put_policy(a, 2_000);
+    sees(b, 2_000);
+    override_to(b, 3_000);
+    sees(a, 3_000);
+    intact(a, 4);
+    intact(b, 4);
+    for load in loads {
+        load.end();
+    }
+    for node in &nodes {
+        node.logs("answers again");
+        let log = node.stderr();
+        let times = |words: &str| log.lines().filter(|line| line.contains(words)).count();
+        assert_eq!(times("the catalogue's database does not answer"), 1, "{log}");
+        assert_eq!(times("the catalogue's database answers again"), 1, "{log}");
+    }
+}
+
+fn refused(ask: Ask) {
+    let started = Instant::now();
+    let answer = ask.send();
+    let taken = started.elapsed();
+    answer.problem(503);
+    assert!(taken < REFUSED_WITHIN, "refused after {taken:?}");
+}
+
+#[test]
+fn a_node_ends_although_its_database_hangs() {
+    let postgres = Postgres::start();
+    let [a, b] = two_nodes(&postgres.create());
+    found(&a, 1_000);
+    sees(&b, 1_000);
+    postgres.pause();
+    // One that knows, and one that does not know yet.
+    b.terminate();
+    assert!(b.wait().success());
+    until("the node to notice", || a.counted("tollgate_catalogue_away") == 1);
+    a.terminate();
+    assert!(a.wait().success());
+    postgres.resume();
+}
+
+/// Somebody who asks for decisions all the time.
+struct Load {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl Load {
+    fn on(address: SocketAddr) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = std::thread::spawn(move || ask_until(address, &stopped));
+        Self { stop, thread }
+    }
+
+    /// Ends it; not a single decision may have failed.
+    fn end(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let decisions = self.thread.join().expect("every check is answered");
+        assert!(decisions > 1_000, "only {decisions} decisions");
+    }
+}
+
+fn ask_until(address: SocketAddr, stopped: &AtomicBool) -> u64 {
+    let body = json!({"orgId": ORG, "cost": 0}).to_string();
+    let request = format!(
+        "POST /v1/check HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut reader = BufReader::new(connect(address));
+    let mut decisions = 0;
+    while !stopped.load(Ordering::Relaxed) {
+        let asked = Instant::now();
+        reader.get_mut().write_all(request.as_bytes()).unwrap();
+        let decision = Answer::read(&mut reader, "POST").expect(200);
+        assert_eq!(decision["allowed"], true, "{decision}");
+        assert!(
+            asked.elapsed() < Duration::from_secs(5),
+            "a decision took too long"
+        );
+        decisions += 1;
+        // Not all the machine's time.
+        pause(Duration::from_micros(500));
+    }
+    decisions
+}

@@ -1,0 +1,17 @@
+//! Nodes that share a catalogue: real processes on a real PostgreSQL server, and on SQLite where one node is enough.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+mod fleet;
+#[path = "../../../catalog/tests/repository/postgres.rs"]
+mod postgres;
+
+mod away;
+mod killed;
+mod listen;
+mod propagation;

@@ -1,0 +1,173 @@
+//! `/v1/audit`: who changed what, before and after, and that nobody changes it.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::common::Server;
+use crate::{POLICIES, golden, hourly};
+
+fn lines(text: &str) -> Vec<Value> {
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn every_change_is_told_newest_first() {
+    let (_server, admin) = golden();
+    let replaced = admin
+        .ask("PUT", "/v1/orgs/acme")
+        .header("X-Request-Id", "ticket 4711")
+        .body(json!({"tier": "gold", "timezone": "Asia/Tokyo"}).to_string())
+        .send();
+    replaced.expect(200);
+    let tenant = admin.with_role("tenant-admin", Some("acme"));
+    tenant.set("/v1/orgs/acme/apps/web", &json!({}));
+    let change = json!({"policyId": "gold-org", "limit": 5, "reason": "a fair"});
+    let change = admin
+        .post("/v1/orgs/acme/ratelimit/overrides", &change)
+        .expect(201);
+    tenant.remove("/v1/orgs/acme/apps/web");
+
+    let rows = admin.items("/v1/audit");
+    let revisions: Vec<u64> = rows.iter().map(|row| row["revision"].as_u64().unwrap()).collect();
+    assert_eq!(revisions, [8, 7, 6, 5, 4, 3, 2, 1]);
+    let told = |revision: usize| &rows[8 - revision];
+    assert_eq!(told(1)["kind"], "tier");
+    assert_eq!(told(1)["before"], Value::Null);
+    assert_eq!(told(1)["after"], json!({"tier": "gold"}));
+    assert_eq!(told(2)["after"], hourly("gold-org", "gold", "org", 3));
+    let org = told(4);
+    assert_eq!(org["actor"], "admin-token");
+    assert_eq!(org["route"], "PUT /v1/orgs/acme");
+    assert_eq!(org["requestId"], "ticket 4711");
+    assert_eq!(org["before"], json!({"orgId": "acme", "tier": "gold"}));
+    assert_eq!(org["after"]["timezone"], "Asia/Tokyo");
+    org["at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let id = tenant.items("/v1/tokens")[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(told(6)["actor"], format!("token:{id}"));
+    assert_eq!(told(7)["reason"], "a fair");
+    assert_eq!(
+        (&told(7)["orgId"], &told(7)["id"]),
+        (&json!("acme"), &change["id"])
+    );
+    assert_eq!(told(8)["before"], json!({"appId": "web"}));
+    assert_eq!(told(8)["after"], Value::Null);
+
+    let mut seen = Vec::new();
+    let mut target = "/v1/audit?limit=3".to_owned();
+    loop {
+        let page = admin.get(&target).expect(200);
+        seen.extend(page["items"].as_array().unwrap().clone());
+        let Some(next) = page["nextCursor"].as_str() else {
+            break;
+        };
+        target = format!("/v1/audit?limit=3&cursor={next}");
+    }
+    assert_eq!(seen, rows);
+    let export = admin.get("/v1/audit?format=jsonl");
+    let mut exported = lines(export.text());
+    exported.reverse();
+    assert_eq!(exported, rows);
+    for target in ["/v1/audit?cursor=x", "/v1/audit?limit=0", "/v1/audit?format=xml"] {
+        admin.get(target).problem(400);
+    }
+}
+
+#[test]
+fn a_tenant_is_told_of_its_own_org_alone() {
+    let (_server, admin) = golden();
+    admin.set("/v1/orgs/globex", &json!({"tier": "gold"}));
+    for org in ["acme", "globex"] {
+        admin.set(&format!("/v1/orgs/{org}/apps/web"), &json!({}));
+        admin.key(org, "web", "live");
+    }
+    for role in ["tenant-admin", "tenant-viewer"] {
+        let tenant = admin.with_role(role, Some("acme"));
+        let own = tenant.items("/v1/audit");
+        assert!(own.iter().any(|row| row["kind"] == "key"), "{own:?}");
+        let concerns = |row: &Value| row["orgId"] == "acme" || (row["kind"] == "org" && row["id"] == "acme");
+        assert!(own.iter().all(concerns), "{own:?}");
+        assert_eq!(tenant.items("/v1/orgs/acme/audit"), own);
+        assert_eq!(admin.items("/v1/orgs/acme/audit"), own);
+        for target in ["/v1/audit?format=jsonl", "/v1/orgs/acme/audit?format=jsonl"] {
+            let exported = lines(tenant.get(target).text());
+            assert!(exported.len() >= own.len() && exported.iter().all(concerns));
+        }
+        tenant.get("/v1/orgs/globex/audit").problem(404);
+        tenant.get("/v1/audit/verify").problem(403);
+    }
+    let operator = admin.with_role("operator", None);
+    assert_eq!(operator.items("/v1/audit"), admin.items("/v1/audit"));
+    operator.get("/v1/audit/verify").expect(200);
+}
+
+#[test]
+fn what_changed_nothing_is_not_told() {
+    let (_server, admin) = golden();
+    let before = admin.items("/v1/audit");
+    admin
+        .put("/v1/orgs/acme", &json!({"tier": "nothing"}))
+        .problem(422);
+    admin.put("/v1/orgs/acme?dryRun=true", &json!({})).expect(200);
+    admin.delete("/v1/orgs/acme?dryRun=true").expect(200);
+    admin.delete("/v1/tiers/gold").problem(409);
+    admin.delete("/v1/tiers/absent").problem(404);
+    admin.get("/v1/orgs/acme").expect(200);
+    let stale = admin.ask("PUT", POLICIES).header("If-Match", "\"999\"");
+    let stale = stale
+        .body(hourly("gold-org", "gold", "org", 1).to_string())
+        .send();
+    stale.problem(412);
+    assert_eq!(admin.items("/v1/audit"), before);
+}
+
+/// Changes the database behind the server's back, with whatever of the two programs there is.
+fn sql(database: &Path, statement: &str) {
+    let by_shell = Command::new("sqlite3").arg(database).arg(statement).status();
+    let status = by_shell.or_else(|_| {
+        let script =
+            "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute(sys.argv[2]); c.commit()";
+        let mut python = Command::new("python3");
+        python.args(["-c", script]).arg(database).arg(statement).status()
+    });
+    assert!(status.unwrap().success(), "{statement}");
+}
+
+#[test]
+fn a_row_that_somebody_changed_is_found() {
+    for (statement, broken) in [
+        (
+            "UPDATE tollgate_journal SET actor = 'nobody' WHERE revision = 2",
+            2,
+        ),
+        (
+            "UPDATE tollgate_journal SET after_body = '{}' WHERE revision = 1",
+            1,
+        ),
+        (
+            "UPDATE tollgate_journal SET at_ms = at_ms + 1 WHERE revision = 3",
+            3,
+        ),
+        ("DELETE FROM tollgate_journal WHERE revision = 2", 2),
+        ("DELETE FROM tollgate_journal WHERE revision = 3", 3),
+    ] {
+        let (server, admin) = golden();
+        assert_eq!(
+            admin.get("/v1/audit/verify").expect(200),
+            json!({"intact": true, "rows": 3, "firstBroken": null})
+        );
+        sql(&server.data("catalogue.sqlite3"), statement);
+        let found = admin.get("/v1/audit/verify").expect(200);
+        assert_eq!(found["intact"], false, "{statement}");
+        assert_eq!(found["firstBroken"], broken, "{statement}");
+        assert_eq!(found["rows"], broken - 1, "{statement}");
+        still_serves(&server);
+    }
+}
+
+fn still_serves(server: &Server) {
+    assert_eq!(server.left("gold-org", &json!({"orgId": "acme"})), 3);
+}

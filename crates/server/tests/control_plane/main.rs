@@ -1,0 +1,56 @@
+//! The control plane on the admin address, as those who use it see it: each module is named for what of it is
+//! tried.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod apps_and_keys;
+mod audit;
+mod conditions;
+mod file_and_api;
+mod orgs;
+mod overrides;
+mod policies;
+mod restart;
+mod tiers;
+mod tokens_and_roles;
+
+use common::{Admin, Launch, Server};
+use serde_json::{Value, json};
+
+const POLICIES: &str = "/v1/ratelimit/policies";
+const CLASSES: &str = "/v1/ratelimit/endpoint-classes";
+
+/// A server without a policy file and with an empty database, and whoever may do everything on it.
+fn empty() -> (Server, Admin) {
+    let server = Server::launch(&Launch::default());
+    let admin = server.platform_admin();
+    (server, admin)
+}
+
+/// The same with a tier `gold`, whose orgs may call three times an hour, and on it the org `acme`.
+fn golden() -> (Server, Admin) {
+    let (server, admin) = empty();
+    admin.set("/v1/tiers/gold", &json!({}));
+    admin.set(POLICIES, &hourly("gold-org", "gold", "org", 3));
+    admin.set("/v1/orgs/acme", &json!({"tier": "gold"}));
+    (server, admin)
+}
+
+/// A policy that counts in an hour that begins with the first request.
+fn hourly(id: &str, tier: &str, scope: &str, limit: u64) -> Value {
+    json!({
+        "id": id,
+        "orgTier": tier,
+        "scope": scope,
+        "algorithm": "fixed_window",
+        "anchor": "first",
+        "limit": limit,
+        "window": "1h",
+    })
+}
