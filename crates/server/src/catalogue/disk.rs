@@ -28,6 +28,8 @@ pub struct Kept {
     /// The entries.
     pub entries: BTreeMap<Place, Entry>,
     lines: usize,
+    /// Its last line is not whole.
+    torn: bool,
 }
 
 /// The file.
@@ -55,6 +57,7 @@ impl Disk {
         let mut line = String::new();
         while reader.read_line(&mut line)? > 0 {
             if !line.ends_with('\n') {
+                kept.torn = true;
                 break;
             }
             kept.take(&line).ok_or_else(|| {
@@ -91,7 +94,8 @@ impl Disk {
 
     /// What the file is at: its revision, how many lines it has, and with how many it began.
     fn known(&self) -> Option<(i64, usize, usize)> {
-        let kept = self.read().ok().flatten()?;
+        // What is appended to half a line would be lost with it, so such a file is written anew.
+        let kept = self.read().ok().flatten().filter(|kept| !kept.torn)?;
         Some((kept.revision, kept.lines, kept.entries.len()))
     }
 

@@ -12,6 +12,7 @@ mod fleet;
 mod postgres;
 
 mod away;
+mod disk;
 mod killed;
 mod listen;
 mod propagation;
