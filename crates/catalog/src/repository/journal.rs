@@ -46,8 +46,8 @@ impl Repository {
         rows.into_iter().map(Chained::row).collect()
     }
 
-    /// At most `limit` rows before a number, the newest first, of all orgs or of one. `i64::MAX` is before
-    /// which all rows are.
+    /// At most `limit` rows before a number, the newest first, of all orgs or of one, with the rows about the org
+    /// itself, which is an entry of none. `i64::MAX` is before which all rows are.
     pub async fn journal_back(
         &self,
         before: i64,
@@ -61,7 +61,8 @@ impl Repository {
             ),
             Some(_) => sqlx::query(
                 "SELECT revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash \
-                 FROM tollgate_journal WHERE revision < $1 AND org = $3 ORDER BY revision DESC LIMIT $2",
+                 FROM tollgate_journal WHERE revision < $1 AND (org = $3 OR (kind = 'org' AND id = $3)) \
+                 ORDER BY revision DESC LIMIT $2",
             ),
         };
         let mut query = query.bind(before).bind(limit.max(0));
