@@ -24,10 +24,20 @@ mod patience {
     const MOST: u32 = 4096;
     /// With less time than this from one decision to the next, handing the lock over costs more than it gains.
     const BUSY: Duration = Duration::from_nanos(800);
+    /// How many decisions a judgement takes: one alone may just have met cold caches or an interrupt.
+    const SAMPLE: u32 = 32;
 
     thread_local! {
         static TAKEN: Cell<u32> = const { Cell::new(0) };
-        static LAST: Cell<Option<(Instant, u32)>> = const { Cell::new(None) };
+        static PACE: Cell<Option<Pace>> = const { Cell::new(None) };
+    }
+
+    /// What a thread knows of its own speed, waits left out.
+    #[derive(Clone, Copy)]
+    struct Pace {
+        since: Instant,
+        worked: Duration,
+        pauses: u32,
     }
 
     /// Counts a lock that was taken.
@@ -36,22 +46,31 @@ mod patience {
         TAKEN.set(TAKEN.get().wrapping_add(1));
     }
 
-    /// How long to stay away, by how fast this thread took locks since it last had to wait.
+    /// How long to stay away, by how fast this thread took locks when it did not have to wait.
     pub(super) fn pauses() -> u32 {
         let now = Instant::now();
-        let taken = TAKEN.replace(0);
-        let pauses = match LAST.get() {
-            Some((last, pauses)) if now.duration_since(last) < BUSY * taken => (pauses * 2).min(MOST),
-            _ => LEAST,
-        };
-        LAST.set(Some((now, pauses)));
-        pauses
+        let mut pace = PACE.get().unwrap_or(Pace {
+            since: now,
+            worked: Duration::ZERO,
+            pauses: LEAST,
+        });
+        pace.worked += now.duration_since(pace.since);
+        let taken = TAKEN.get();
+        if taken >= SAMPLE {
+            let busy = pace.worked < BUSY * taken;
+            pace.pauses = if busy { (pace.pauses * 2).min(MOST) } else { LEAST };
+            pace.worked = Duration::ZERO;
+            TAKEN.set(0);
+        }
+        PACE.set(Some(pace));
+        pace.pauses
     }
 
     /// Ends a wait: from here on the thread's own speed is measured.
     pub(super) fn waited() {
-        if let Some((_, pauses)) = LAST.get() {
-            LAST.set(Some((Instant::now(), pauses)));
+        if let Some(pace) = PACE.get() {
+            let since = Instant::now();
+            PACE.set(Some(Pace { since, ..pace }));
         }
     }
 }
