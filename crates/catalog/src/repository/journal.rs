@@ -74,6 +74,17 @@ impl Repository {
     }
 }
 
+impl JournalRow {
+    /// The org it is about: the one it belongs to, or the org itself.
+    pub fn org(&self) -> Option<&str> {
+        match (self.place.kind, self.place.org.as_str()) {
+            (Kind::Org, _) => Some(&self.place.id),
+            (_, "") => None,
+            (_, org) => Some(org),
+        }
+    }
+}
+
 /// The last row's number and hash.
 pub(super) async fn head(connection: &mut AnyConnection) -> Result<(i64, String), RepositoryError> {
     let row = sqlx::query("SELECT revision, hash FROM tollgate_head WHERE id = 1")

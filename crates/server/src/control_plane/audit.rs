@@ -79,16 +79,12 @@ async fn export(ask: &Ask, org: Option<&str>) -> Result<Response, Problem> {
         let rows = rows.map_err(WriteError::from)?;
         let Some(last) = rows.last() else { break };
         after = last.revision;
-        for row in rows.iter().filter(|row| org.is_none_or(|org| concerns(row, org))) {
+        for row in rows.iter().filter(|row| org.is_none() || row.org() == org) {
             lines.push_str(&shown(row).to_string());
             lines.push('\n');
         }
     }
     Ok(([(CONTENT_TYPE, "application/jsonl")], lines).into_response())
-}
-
-fn concerns(row: &JournalRow, org: &str) -> bool {
-    row.place.org == org || (row.place.kind == tollgate_catalog::repository::Kind::Org && row.place.id == org)
 }
 
 fn shown(row: &JournalRow) -> Value {
@@ -105,7 +101,7 @@ fn shown(row: &JournalRow) -> Value {
         "requestId": row.author.request,
         "reason": if row.author.reason.is_empty() { Value::Null } else { json!(row.author.reason) },
         "kind": row.place.kind.name(),
-        "orgId": if row.place.org.is_empty() { Value::Null } else { json!(row.place.org) },
+        "orgId": row.org(),
         "id": row.place.id,
         "before": body(&row.before),
         "after": body(&row.after),

@@ -92,7 +92,14 @@ fn entries(journal: &[Value]) -> BTreeMap<Place, &Value> {
     let mut entries = BTreeMap::new();
     for row in journal {
         let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-        let place = (text("kind"), text("orgId"), text("id"));
+        let kind = text("kind");
+        // An org is an entry of none, though its audit has it.
+        let org = if kind == "org" {
+            String::new()
+        } else {
+            text("orgId")
+        };
+        let place = (kind, org, text("id"));
         match &row["after"] {
             Value::Null => entries.remove(&place),
             body => entries.insert(place, body),
