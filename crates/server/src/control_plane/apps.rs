@@ -6,7 +6,8 @@ use serde_json::Value;
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Change, Kind};
 
-use super::ask::{Answer, Answered, Ask, Path, document};
+use super::answer::{Answer, Answered, document};
+use super::ask::{Ask, Path};
 use super::lists::{list, within};
 use super::orgs;
 use crate::answer::Problem;

@@ -5,7 +5,8 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tollgate_catalog::repository::JournalRow;
 
-use super::ask::{Answer, Answered, Ask, Path, listed};
+use super::answer::{Answer, Answered, listed};
+use super::ask::{Ask, Path};
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
 

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use tollgate_catalog::snapshot::{Effective, Limit};
 use tollgate_core::{Algorithm, Mode};
 
-use super::ask::{Answer, Answered, Ask, Path};
+use super::answer::{Answer, Answered};
+use super::ask::{Ask, Path};
 use super::orgs;
 use crate::answer::mode_name;
 use crate::clock;

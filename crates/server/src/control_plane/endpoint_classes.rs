@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::EndpointClass;
 use tollgate_catalog::repository::{Kind, Place};
 
-use super::ask::{Answer, Answered, Ask, document};
+use super::answer::{Answer, Answered, document};
+use super::ask::Ask;
 use super::lists::everywhere;
 use crate::catalogue::{WriteError, read_list};
 

@@ -1,6 +1,7 @@
 //! `POST /v1/ratelimit/explain`: which policies apply to a request, which don't, and why.
 
-use super::ask::{Answer, Answered, Ask};
+use super::answer::{Answer, Answered};
+use super::ask::Ask;
 use crate::answer::Problem;
 use crate::check_body::{CheckBody, read_object};
 use crate::clock;

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Entry, Kind, Place};
 
-use super::ask::{Answer, Answered, Ask, Path, listed, now_ms};
+use super::answer::{Answer, Answered, listed};
+use super::ask::{Ask, Path, now_ms};
 use super::lists::within;
 use crate::answer::Problem;
 use crate::catalogue::{KeyDocument, WriteError};

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tollgate_catalog::repository::{Entry, Kind, Place};
 
-use super::ask::{Answered, Ask, listed};
+use super::answer::{Answered, listed};
+use super::ask::Ask;
 use crate::catalogue::WriteError;
 
 /// The place of an entry that is no org's.

@@ -1,8 +1,10 @@
 //! The admin address: health, readiness, metrics and, behind a token, the catalogue.
 //!
-//! A route's path names its file. [`ask`] has what they share: who asks, and the way all writes go.
+//! A route's path names its file. [`ask`] reads who asks and what for, [`write`] is the way all writes go,
+//! [`answer`] what comes back.
 
 mod access;
+mod answer;
 mod apps;
 mod ask;
 mod audit;
@@ -10,6 +12,7 @@ mod effective;
 mod endpoint_classes;
 mod explain;
 mod health;
+mod idempotency;
 mod keys;
 mod lists;
 mod metrics;
@@ -22,6 +25,7 @@ mod tiers;
 mod token;
 mod tokens;
 mod users;
+mod write;
 
 use std::sync::Arc;
 

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::Org;
 use tollgate_catalog::repository::{Change, Kind, Place};
 
-use super::ask::{Answer, Answered, Ask, Path, document};
+use super::answer::{Answer, Answered, document};
+use super::ask::{Ask, Path};
 use super::lists::{everywhere, list};
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
@@ -17,7 +18,7 @@ pub(super) fn place(org: &str) -> Place {
 pub(super) async fn index(ask: Ask) -> Answered {
     if let Some(own) = ask.caller.org.clone().filter(|_| ask.caller.role.within_org()) {
         let shown = shown(&ask, &own).await?;
-        return Ok(super::ask::listed(
+        return Ok(super::answer::listed(
             shown.map(|answer| answer.body).into_iter().collect(),
             None,
         ));

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::Override;
 use tollgate_catalog::repository::{Entry, Kind};
 
-use super::ask::{Answer, Answered, Ask, Path, document, now_ms};
+use super::answer::{Answer, Answered, document};
+use super::ask::{Ask, Path, now_ms};
 use super::lists::{list, within};
 use super::orgs;
 use crate::answer::Problem;

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::Kind;
 
-use super::ask::{Answer, Answered, Ask, Path};
+use super::answer::{Answer, Answered};
+use super::ask::{Ask, Path};
 use super::keys::no_randomness;
 use super::lists::within;
 use super::orgs;

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use tollgate_catalog::repository::{Kind, Place};
 
-use super::ask::{Answer, Answered, Ask, Path, document};
+use super::answer::{Answer, Answered, document};
+use super::ask::{Ask, Path};
 use super::lists::{everywhere, list};
 use crate::answer::Problem;
 use crate::catalogue::{TierName, WriteError, read_document};

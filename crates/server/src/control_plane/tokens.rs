@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Entry, Kind};
 
-use super::ask::{Answer, Answered, Ask, Path, document, listed, now_ms, without_hash};
+use super::answer::{Answer, Answered, document, listed, without_hash};
+use super::ask::{Ask, Path, now_ms};
 use super::keys::no_randomness;
 use super::lists::everywhere;
 use super::role::Role;

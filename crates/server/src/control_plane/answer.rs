@@ -1,0 +1,98 @@
+//! What the routes of the control plane answer with.
+
+use axum::http::header::ETAG;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Json, Response};
+use serde_json::Value;
+use tollgate_catalog::repository::Entry;
+
+use crate::answer::Problem;
+use crate::catalogue::WriteError;
+
+/// What a route answers with.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) revision: Option<i64>,
+    pub(super) body: Value,
+}
+
+pub(super) type Answered = Result<Answer, Problem>;
+
+impl IntoResponse for Answer {
+    fn into_response(self) -> Response {
+        let mut response = if self.status == StatusCode::NO_CONTENT {
+            self.status.into_response()
+        } else {
+            (self.status, Json(self.body)).into_response()
+        };
+        if let Some(etag) = self
+            .revision
+            .and_then(|revision| HeaderValue::from_str(&etag(revision)).ok())
+        {
+            response.headers_mut().insert(ETAG, etag);
+        }
+        response
+    }
+}
+
+impl Answer {
+    /// 200 with a body.
+    pub(super) fn ok(body: Value) -> Self {
+        Self {
+            status: StatusCode::OK,
+            revision: None,
+            body,
+        }
+    }
+
+    /// An entry as it stands.
+    pub(super) fn entry(entry: &Entry, body: Value) -> Self {
+        Self {
+            revision: Some(entry.revision),
+            ..Self::ok(body)
+        }
+    }
+}
+
+/// The tag of a state.
+pub(super) fn etag(revision: i64) -> String {
+    format!("\"{revision}\"")
+}
+
+/// A list and where it goes on.
+pub(super) fn listed(items: Vec<Value>, next: Option<String>) -> Answer {
+    let mut list = serde_json::Map::new();
+    list.insert("items".to_owned(), Value::Array(items));
+    list.insert("nextCursor".to_owned(), next.map_or(Value::Null, Value::String));
+    Answer::ok(Value::Object(list))
+}
+
+/// The JSON of an entry.
+pub(super) fn document(entry: &Entry) -> Value {
+    serde_json::from_str(&entry.body).unwrap_or(Value::Null)
+}
+
+/// A document without the hash of a secret.
+pub(super) fn without_hash(mut document: Value) -> Value {
+    if let Some(members) = document.as_object_mut() {
+        members.remove("hash");
+    }
+    document
+}
+
+impl From<WriteError> for Problem {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Problems(problems) => Self::unprocessable(format!("{problems}.")),
+            WriteError::OwnedByFile(what) => Self::conflict(format!(
+                "The policy file owns {what}: change it there. The API does not fork what a file says."
+            )),
+            WriteError::InUse(sentence) => Self::conflict(sentence),
+            WriteError::Unknown(sentence) => Self::unprocessable(sentence),
+            WriteError::Repository(error) => {
+                tracing::error!("the catalogue did not answer: {error}");
+                Self::catalogue_unavailable()
+            }
+        }
+    }
+}

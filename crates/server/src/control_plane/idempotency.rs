@@ -1,0 +1,74 @@
+//! `Idempotency-Key`: a write that is sent again is carried out once.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use tollgate_catalog::repository::Claim;
+
+use super::answer::{Answer, Answered};
+use super::ask::{Ask, now_ms};
+use crate::answer::Problem;
+use crate::catalogue::WriteError;
+use crate::secret::SecretHash;
+
+impl Ask {
+    /// Carries a write out once for each `Idempotency-Key`: the same again gets the same answer, without its
+    /// secret, which is shown only once. Whatever looks at what is there belongs in the write, or the second
+    /// time would be refused for what the first has changed.
+    pub(super) async fn once(&self, write: impl Future<Output = Answered>) -> Answered {
+        let Some(key) = self.headers.get("idempotency-key") else {
+            return write.await;
+        };
+        let key = key.to_str().ok().filter(|key| (1..=255).contains(&key.len()));
+        let key =
+            key.ok_or_else(|| Problem::bad_request("`Idempotency-Key` must be 1 to 255 ASCII characters."))?;
+        let mut whole = format!("{}\n{:?}\n", self.route, self.dry_run()?);
+        whole.push_str(&String::from_utf8_lossy(&self.body));
+        let fingerprint = SecretHash::of(&whole).to_string();
+        let repository = self.plane.catalogue.repository();
+        let scope = &self.caller.actor;
+        let claim = repository.claim(scope, key, &fingerprint, now_ms()).await;
+        match claim.map_err(WriteError::from)? {
+            Claim::New => {}
+            Claim::InFlight => {
+                return Err(Problem::conflict(
+                    "A request with this Idempotency-Key is being carried out.",
+                ));
+            }
+            Claim::Other => {
+                return Err(Problem::unprocessable(
+                    "This Idempotency-Key was used for another request.",
+                ));
+            }
+            Claim::Done { status, response } => return Ok(replayed(status, &response)),
+        }
+        let answered = write.await;
+        let kept = match &answered {
+            Ok(answer) => {
+                let mut body = answer.body.clone();
+                if let Some(members) = body.as_object_mut() {
+                    members.remove("secret");
+                }
+                let response = json!({"body": body, "revision": answer.revision}).to_string();
+                let status = i64::from(answer.status.as_u16());
+                repository.finish(scope, key, status, &response).await
+            }
+            Err(_) => repository.release(scope, key).await,
+        };
+        if let Err(error) = kept {
+            tracing::error!("an Idempotency-Key was not kept: {error}");
+        }
+        answered
+    }
+}
+
+fn replayed(status: i64, response: &str) -> Answer {
+    let kept: Value = serde_json::from_str(response).unwrap_or(Value::Null);
+    let status = u16::try_from(status)
+        .ok()
+        .and_then(|status| StatusCode::from_u16(status).ok());
+    Answer {
+        status: status.unwrap_or(StatusCode::OK),
+        revision: kept["revision"].as_i64(),
+        body: kept["body"].clone(),
+    }
+}

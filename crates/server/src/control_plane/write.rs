@@ -1,0 +1,150 @@
+//! The way all writes go: conditions, a turn, what would change.
+
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderValue, StatusCode};
+use serde_json::{Value, json};
+use tollgate_catalog::repository::{Change, Entry, Place};
+
+use super::answer::{Answer, Answered, document, etag, without_hash};
+use super::ask::Ask;
+use crate::answer::Problem;
+use crate::catalogue::{Outcome, WriteError};
+
+/// How often a write is tried again after another node was faster.
+const TURNS: usize = 20;
+
+impl Ask {
+    /// Replaces an entry whole, or makes it: 200 or 201.
+    pub(super) async fn put(&self, place: &Place, body: Value) -> Answered {
+        self.put_if(place, body, |_| Ok(())).await
+    }
+
+    /// The same where what is there allows it, looked at when nobody else can change it.
+    pub(super) async fn put_if(
+        &self,
+        place: &Place,
+        body: Value,
+        allow: impl Fn(Option<&Entry>) -> Result<(), Problem> + Send + Sync,
+    ) -> Answered {
+        let dry_run = self.dry_run()?;
+        let repository = self.plane.catalogue.repository();
+        for _ in 0..TURNS {
+            let turn = self.plane.catalogue.turn().await?;
+            let before = repository.get(place).await.map_err(WriteError::from)?;
+            self.check_conditions(before.as_ref())?;
+            allow(before.as_ref())?;
+            let change = Change {
+                place: place.clone(),
+                body: Some(body.to_string()),
+            };
+            let outcome = turn
+                .commit(&self.author(reason(&body)), &[change], dry_run)
+                .await?;
+            let status = match before {
+                None => StatusCode::CREATED,
+                Some(_) => StatusCode::OK,
+            };
+            match outcome {
+                Outcome::Behind => {}
+                Outcome::WouldBeWritten => {
+                    let change = change_shown(place, before.as_ref(), Some(&body));
+                    return Ok(would_change(&[change]));
+                }
+                Outcome::Written(revision) => {
+                    return Ok(Answer {
+                        status,
+                        revision: Some(revision),
+                        body,
+                    });
+                }
+            }
+        }
+        Err(busy())
+    }
+
+    /// Deletes an entry, and with it what can't be without it: 204.
+    pub(super) async fn delete(&self, place: &Place, with: &[Change]) -> Answered {
+        let dry_run = self.dry_run()?;
+        let repository = self.plane.catalogue.repository();
+        for _ in 0..TURNS {
+            let turn = self.plane.catalogue.turn().await?;
+            let before = repository.get(place).await.map_err(WriteError::from)?;
+            if before.is_none() && !self.plane.catalogue.file().owns(place) {
+                return Err(Problem::not_found());
+            }
+            self.check_conditions(before.as_ref())?;
+            let mut changes = with.to_vec();
+            changes.push(Change {
+                place: place.clone(),
+                body: None,
+            });
+            match turn.commit(&self.author(""), &changes, dry_run).await? {
+                Outcome::Behind => {}
+                Outcome::WouldBeWritten => {
+                    let mut gone = Vec::new();
+                    for change in &changes {
+                        let before = repository.get(&change.place).await.map_err(WriteError::from)?;
+                        gone.push(change_shown(&change.place, before.as_ref(), None));
+                    }
+                    return Ok(would_change(&gone));
+                }
+                Outcome::Written(_) => {
+                    return Ok(Answer {
+                        status: StatusCode::NO_CONTENT,
+                        ..Answer::ok(Value::Null)
+                    });
+                }
+            }
+        }
+        Err(busy())
+    }
+
+    /// `If-Match` and `If-None-Match` against lost updates.
+    fn check_conditions(&self, before: Option<&Entry>) -> Result<(), Problem> {
+        let tags = |name| {
+            // What can't be read fits nothing: dropped, it would be as if no condition were given.
+            let given = self.headers.get(name);
+            let given = given.map(|value: &HeaderValue| value.to_str().unwrap_or_default());
+            given.map(|given| given.split(',').map(str::trim).collect::<Vec<_>>())
+        };
+        let fits = |tags: &[&str]| {
+            before.is_some_and(|entry| {
+                let present = etag(entry.revision);
+                tags.iter().any(|tag| *tag == "*" || *tag == present)
+            })
+        };
+        if tags(IF_MATCH).is_some_and(|tags| !fits(&tags)) {
+            return Err(Problem::precondition(
+                "It was changed since, or is not there: `If-Match` does not fit.",
+            ));
+        }
+        if tags(IF_NONE_MATCH).is_some_and(|tags| fits(&tags)) {
+            return Err(Problem::precondition(
+                "It is there already: `If-None-Match` does not fit.",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn reason(body: &Value) -> &str {
+    body["reason"].as_str().unwrap_or_default()
+}
+
+fn would_change(changes: &[Value]) -> Answer {
+    Answer::ok(json!({"dryRun": true, "changes": changes}))
+}
+
+fn change_shown(place: &Place, before: Option<&Entry>, after: Option<&Value>) -> Value {
+    json!({
+        "kind": place.kind.name(),
+        "orgId": if place.org.is_empty() { Value::Null } else { json!(place.org) },
+        "id": place.id,
+        "before": before.map(|entry| without_hash(document(entry))),
+        "after": after.cloned().map(without_hash),
+    })
+}
+
+fn busy() -> Problem {
+    Problem::conflict("The catalogue is being changed by others all the time. Try again.")
+}
