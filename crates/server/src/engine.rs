@@ -28,6 +28,30 @@ pub struct Engine {
     shadow_all: bool,
 }
 
+/// Why a request can't be decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Undecided {
+    /// There is no room for its counters.
+    StoreFull(StoreFull),
+    /// What is known of its org can't be read from disk.
+    OrgUnreadable,
+}
+
+impl std::fmt::Display for Undecided {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::StoreFull(full) => full.fmt(f),
+            Self::OrgUnreadable => f.write_str("what is known of the org can't be read"),
+        }
+    }
+}
+
+impl From<StoreFull> for Undecided {
+    fn from(full: StoreFull) -> Self {
+        Self::StoreFull(full)
+    }
+}
+
 /// A decided request.
 pub struct Checked<'s> {
     /// What applied.
@@ -90,7 +114,7 @@ impl Engine {
         request: &Request<'_>,
         commit: Commit,
         now: Timestamp,
-    ) -> Result<Checked<'s>, StoreFull> {
+    ) -> Result<Checked<'s>, Undecided> {
         let mut checked = Checked {
             stack: snapshot.blank(),
             decision: Decision::pending(),
@@ -98,6 +122,9 @@ impl Engine {
         };
         let Checked { stack, decision, .. } = &mut checked;
         snapshot.resolve(request, now, stack);
+        if stack.unreadable && !self.shadow_all {
+            return Err(Undecided::OrgUnreadable);
+        }
         if self.shadow_all {
             for level in &mut stack.levels {
                 level.mode = Mode::Shadow;
@@ -108,7 +135,7 @@ impl Engine {
             .decide(&stack.levels, &stack.formers, now, commit, decision);
         if let Err(full) = decided {
             if !self.shadow_all {
-                return Err(full);
+                return Err(full.into());
             }
             // The kill switch refuses nothing, not even what there is no room to count.
             *decision = Decision::pending();

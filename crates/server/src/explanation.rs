@@ -6,10 +6,10 @@ use serde::Serialize;
 use tollgate_catalog::Request;
 use tollgate_catalog::snapshot::{Limit, Snapshot, Verdict};
 use tollgate_core::{Algorithm, Mode, Timestamp};
-use tollgate_counters::{Commit, StoreFull};
+use tollgate_counters::Commit;
 
 use crate::answer::{mode_name, rfc3339};
-use crate::engine::Engine;
+use crate::engine::{Engine, Undecided};
 use crate::fit::misfits;
 
 /// The whole explanation.
@@ -78,7 +78,7 @@ pub fn explain(
     snapshot: &Snapshot,
     request: &Request<'_>,
     now: Timestamp,
-) -> Result<Explanation, StoreFull> {
+) -> Result<Explanation, Undecided> {
     let checked = engine.check(snapshot, request, Commit::DryRun, now)?;
     let outcomes = &checked.decision.outcomes;
     let levels = checked.stack.levels.iter().zip(&checked.stack.limits);

@@ -121,7 +121,7 @@ async fn reload(
             CatalogueError::Problems(problems) => {
                 PolicyFileError::Invalid(path.to_owned(), problems).to_string()
             }
-            error @ CatalogueError::Repository(_) => error.to_string(),
+            error => error.to_string(),
         }),
         Err(error) => Err(error.to_string()),
     };

@@ -90,7 +90,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     let disk = Disk::in_dir(&settings.data_dir);
     let (repository, kept) = open_database(&settings.database, &disk).await?;
     metrics.catalogue_from_disk(kept.is_some());
-    let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), file, kept).await;
+    let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), file, disk, kept).await;
     let catalogue = catalogue.map_err(|error| format!("--database: {error}"))?;
     let (stop, stopped) = watch::channel(false);
     let line = listening_line(&http, &grpc, &admin)?;
@@ -130,7 +130,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     }
     // SQLite is on this disk itself.
     let keeper =
-        (catalogue.repository().backend() != "sqlite").then(|| catalogue.keep_on(disk, stopped.clone()));
+        (catalogue.repository().backend() != "sqlite").then(|| catalogue.keep_on_disk(stopped.clone()));
     let follower = tokio::spawn(catalogue.clone().follow(stopped));
     // Signals are caught before the line is out: whoever reads it may send one at once.
     let fail = |error: std::io::Error| format!("could not catch signals: {error}");
@@ -173,7 +173,7 @@ async fn open_database(url: &str, disk: &Disk) -> Result<(Repository, Option<Kep
     match (kept, Repository::later(url)) {
         (Some(kept), Ok(repository)) => {
             tracing::error!(
-                revision = kept.revision,
+                revision = kept.revision(),
                 "the catalogue's database does not answer, what was kept on disk is in force: {error}"
             );
             Ok((repository, Some(kept)))

@@ -22,6 +22,8 @@ pub(super) struct Common {
     pub(super) tier_names: HashMap<Box<str>, u32>,
     /// What an org is that the catalogue does not know.
     pub(super) stranger: OrgEntry,
+    /// What an org is whose record can't be read.
+    pub(super) unreadable: OrgEntry,
     pub(super) routes: Router,
     route_numbers: HashMap<Pattern, u32>,
     pub(super) classes: Router,
@@ -41,6 +43,10 @@ impl Common {
             tiers: Vec::new(),
             tier_names: HashMap::new(),
             stranger: OrgEntry::plain(&Org::named(""), 0),
+            unreadable: OrgEntry {
+                unreadable: true,
+                ..OrgEntry::plain(&Org::named(""), 0)
+            },
             routes: Router::default(),
             route_numbers: HashMap::new(),
             classes: Router::default(),

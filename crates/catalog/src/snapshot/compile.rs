@@ -2,10 +2,12 @@
 //! here, before anything is used.
 
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::sync::Arc;
 
 use tollgate_core::{IdHash, KeySeed, Nanos, Timestamp};
 
+use super::archive::{Archive, Span};
 use super::common::Common;
 use super::keys::KeyTable;
 use super::limit::Limit;
@@ -109,6 +111,32 @@ impl Snapshot {
         for record in records {
             orgs.put(seed.id(record.org.id.as_bytes()), Arc::new(record), None);
         }
+        self.with_table(orgs)
+    }
+
+    /// The same with some more orgs that were checked before, whose records lie in an archive.
+    #[must_use]
+    pub fn with_archive(&self, archive: Arc<dyn Archive>, orgs: &[(Box<str>, Span)]) -> Self {
+        let seed = self.catalogue.common.seed;
+        let filed = orgs.iter().map(|(id, span)| (seed.id(id.as_bytes()), *span));
+        let mut table = OrgTable::filed(archive, &filed.collect::<Vec<_>>());
+        table.adopt(&self.catalogue.orgs);
+        self.with_table(table)
+    }
+
+    /// The same with nothing compiled, which is what idle orgs cost. Those that are busy are compiled again when
+    /// they are next asked for.
+    #[must_use]
+    pub fn cooled(&self) -> Self {
+        self.with_table(self.catalogue.orgs.uncompiled())
+    }
+
+    /// How many orgs were compiled since the policies were last changed, or all were cooled.
+    pub fn compiled_orgs(&self) -> usize {
+        self.catalogue.orgs.compiled_count()
+    }
+
+    fn with_table(&self, orgs: OrgTable) -> Self {
         Self {
             keys: self.keys.clone(),
             formers: self.formers.clone(),
@@ -119,15 +147,9 @@ impl Snapshot {
         }
     }
 
-    /// What the orgs were made from.
-    pub fn records(&self) -> impl Iterator<Item = &OrgRecord> {
-        self.catalogue.orgs.records().map(|record| &**record)
-    }
-
-    /// What an org was made from.
-    pub fn record(&self, org: &str) -> Option<&Arc<OrgRecord>> {
-        let hash = self.catalogue.common.seed.id(org.as_bytes());
-        self.catalogue.orgs.record(hash, org)
+    /// What the orgs were made from; some that don't mention a word may be left out.
+    pub fn records_mentioning(&self, word: &str) -> impl Iterator<Item = io::Result<Arc<OrgRecord>>> {
+        self.catalogue.orgs.records_mentioning(word)
     }
 
     /// The past that a snapshot after this one has to keep, while a counter of it may still matter. `anew` is

@@ -1,5 +1,6 @@
 //! The compiled catalogue: immutable, swapped whole, and quick to resolve a request in.
 
+mod archive;
 mod buckets;
 mod common;
 mod compile;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use tollgate_core::Timestamp;
 
+pub use archive::{Archive, Span};
 pub use explain::{Effective, Explanation, Skip, Verdict};
 pub use keys::{ApiKey, KeyHash};
 pub use limit::{Limit, Origin, OverrideNote};

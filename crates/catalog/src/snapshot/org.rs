@@ -23,6 +23,8 @@ pub(super) struct OrgEntry {
     pub(super) resets: Vec<ResetEntry>,
     /// Routes that no policy of all orgs has, numbered on from theirs.
     pub(super) routes: Option<Box<Router>>,
+    /// It stands for an org that is known, but whose record can't be read.
+    pub(super) unreadable: bool,
 }
 
 /// A user whose own limits are those of another tier.
@@ -118,6 +120,7 @@ impl OrgEntry {
             users: Vec::new(),
             resets: Vec::new(),
             routes: None,
+            unreadable: false,
         }
     }
 

@@ -27,6 +27,8 @@ pub struct Stack<'s> {
     pub class: Option<u32>,
     /// The org's own zone, in which times are told to it.
     pub zone: &'s jiff::tz::TimeZone,
+    /// The org is known, but its record can't be read: what is here are the limits of the default tier.
+    pub unreadable: bool,
 }
 
 /// What of a request is looked up once before the limits are gone through.
@@ -70,6 +72,7 @@ impl Catalogue {
             tier_index: 0,
             class: None,
             zone: &self.common.stranger.zone,
+            unreadable: false,
         }
     }
 
@@ -81,6 +84,7 @@ impl Catalogue {
         stack.tier_index = org.tier;
         stack.class = lookup.class;
         stack.zone = &org.zone;
+        stack.unreadable = org.unreadable;
         let overridden = !org.replacements.is_empty();
         let user = org.user(request.user);
         for index in &stack.tier.limits {

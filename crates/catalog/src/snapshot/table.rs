@@ -1,13 +1,17 @@
 //! Orgs by their hash, the same that keys their counters.
 //!
-//! Records are kept in a table that is shared from one snapshot to the next. What is compiled of them is another
-//! matter: an org's entry is made when it is first asked for, so that a change of what all orgs have in common, which
-//! begins a new *epoch*, costs nothing for those that are idle.
+//! Records are kept in a table that is shared from one snapshot to the next: in memory, or for orgs that were not
+//! changed since they were read, in an archive on disk. What is compiled of them is another matter: an org's entry is
+//! made when it is first asked for, so that a change of what all orgs have in common, which begins a new *epoch*,
+//! costs nothing for those that are idle.
 
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tollgate_core::IdHash;
 
+use super::archive::{Archive, Span};
 use super::buckets::{Buckets, Hashed};
 use super::common::Common;
 use super::org::OrgEntry;
@@ -16,9 +20,15 @@ use crate::model::OrgRecord;
 type Entry = OnceLock<Arc<OrgEntry>>;
 
 #[derive(Clone)]
+enum Record {
+    Held(Arc<OrgRecord>),
+    Filed(Span),
+}
+
+#[derive(Clone)]
 struct Slot {
     hash: IdHash,
-    record: Arc<OrgRecord>,
+    record: Record,
     entry: Entry,
     /// The epoch of the table that its entry belongs to.
     epoch: u32,
@@ -31,6 +41,10 @@ pub(super) struct OrgTable {
     epoch: u32,
     /// The entries in this epoch of slots that are of an earlier one: for each bucket one for each of its places.
     anew: Arc<[OnceLock<Box<[Entry]>>]>,
+    /// Where filed records lie.
+    archive: Option<Arc<dyn Archive>>,
+    /// How many entries were compiled in this epoch.
+    compiled: Arc<AtomicUsize>,
 }
 
 impl OrgTable {
@@ -40,12 +54,26 @@ impl OrgTable {
             slots: Buckets::sized(orgs),
             epoch: 0,
             anew: Arc::default(),
+            archive: None,
+            compiled: Arc::default(),
+        }
+    }
+
+    /// A table of orgs whose records lie in an archive.
+    pub(super) fn filed(archive: Arc<dyn Archive>, orgs: &[(IdHash, Span)]) -> Self {
+        let mut table = Self::sized(orgs.len());
+        for (hash, span) in orgs {
+            table.insert(*hash, Record::Filed(*span), Entry::new());
+        }
+        Self {
+            archive: Some(archive),
+            ..table
         }
     }
 
     /// What is known of an org, compiled against what all orgs have in common.
     #[inline]
-    pub(super) fn get(&self, hash: IdHash, id: &str, common: &Common) -> Option<&OrgEntry> {
+    pub(super) fn get<'t>(&'t self, hash: IdHash, id: &str, common: &'t Common) -> Option<&'t OrgEntry> {
         let (bucket, place, slot) = self.slots.find_at(hash.short(), |slot| slot.is(hash, id))?;
         let entry = if slot.epoch == self.epoch {
             &slot.entry
@@ -54,13 +82,35 @@ impl OrgTable {
             let fresh = || (0..places).map(|_| Entry::new()).collect();
             &self.anew[bucket].get_or_init(fresh)[place]
         };
-        Some(entry.get_or_init(|| Arc::new(common.compile_known(&slot.record))))
+        match entry.get() {
+            Some(entry) => Some(entry),
+            None => Some(self.compile(slot, entry, common)),
+        }
     }
 
-    /// What an org was made from.
-    pub(super) fn record(&self, hash: IdHash, id: &str) -> Option<&Arc<OrgRecord>> {
-        let slot = self.slots.find(hash.short(), |slot| slot.is(hash, id));
-        slot.map(|slot| &slot.record)
+    #[cold]
+    fn compile<'t>(&self, slot: &Slot, entry: &'t Entry, common: &'t Common) -> &'t OrgEntry {
+        match self.record(slot) {
+            Ok(record) => entry.get_or_init(|| {
+                self.compiled.fetch_add(1, Ordering::Relaxed);
+                Arc::new(common.compile_known(&record))
+            }),
+            // Not kept: the next request tries again.
+            Err(_) => &common.unreadable,
+        }
+    }
+
+    /// How many orgs were compiled since what is common was last changed.
+    pub(super) fn compiled_count(&self) -> usize {
+        self.compiled.load(Ordering::Relaxed)
+    }
+
+    fn record(&self, slot: &Slot) -> io::Result<Arc<OrgRecord>> {
+        match (&slot.record, &self.archive) {
+            (Record::Held(record), _) => Ok(record.clone()),
+            (Record::Filed(span), Some(archive)) => archive.record(*span).map(Arc::new),
+            (Record::Filed(_), None) => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     /// Puts an org in place of what was there of it, with its entry if that is compiled already.
@@ -72,26 +122,34 @@ impl OrgTable {
             *self = larger;
         }
         self.settle(hash);
-        let id = record.clone();
+        let entry = entry.map_or_else(Entry::new, |entry| Entry::from(Arc::new(entry)));
+        self.insert(hash, Record::Held(record), entry);
+    }
+
+    fn insert(&mut self, hash: IdHash, record: Record, entry: Entry) {
         let slot = Slot {
             hash,
             record,
-            entry: entry.map_or_else(Entry::new, |entry| Entry::from(Arc::new(entry))),
+            entry,
             epoch: self.epoch,
         };
-        self.slots.put(slot, |known| known.is(hash, &id.org.id));
+        // The hash is keyed and 128 bits long: no two ids that anybody can find have the same.
+        self.slots.put(slot, |known| known.hash == hash);
     }
 
-    /// Takes over all of another table, compiled or not.
+    /// Takes over all of another table that this one does not know, compiled or not. At most one of them has an
+    /// archive.
     pub(super) fn adopt(&mut self, other: &Self) {
+        self.archive = self.archive.take().or_else(|| other.archive.clone());
         for (bucket, place, slot) in other.slots.places() {
-            let slot = Slot {
-                entry: other.entry(bucket, place, slot).cloned().unwrap_or_default(),
-                epoch: self.epoch,
-                ..slot.clone()
-            };
-            let (hash, record) = (slot.hash, slot.record.clone());
-            self.slots.put(slot, |known| known.is(hash, &record.org.id));
+            if self
+                .slots
+                .find(slot.hash.short(), |known| known.hash == slot.hash)
+                .is_none()
+            {
+                let entry = other.entry(bucket, place, slot).cloned().unwrap_or_default();
+                self.insert(slot.hash, slot.record.clone(), entry);
+            }
         }
     }
 
@@ -107,6 +165,8 @@ impl OrgTable {
             slots: self.slots.clone(),
             epoch: self.epoch + 1,
             anew: (0..self.slots.buckets()).map(|_| OnceLock::new()).collect(),
+            archive: self.archive.clone(),
+            compiled: Arc::default(),
         }
     }
 
@@ -121,9 +181,17 @@ impl OrgTable {
         entries.map(|entry| &**entry)
     }
 
-    /// What the orgs were made from.
-    pub(super) fn records(&self) -> impl Iterator<Item = &Arc<OrgRecord>> {
-        self.slots.iter().map(|slot| &slot.record)
+    /// What the orgs were made from, without some of those that don't mention a word.
+    pub(super) fn records_mentioning(&self, word: &str) -> impl Iterator<Item = io::Result<Arc<OrgRecord>>> {
+        self.slots
+            .iter()
+            .filter_map(move |slot| match (&slot.record, &self.archive) {
+                (Record::Filed(span), Some(archive)) => {
+                    let record = archive.record_mentioning(*span, word).transpose()?;
+                    Some(record.map(Arc::new))
+                }
+                _ => Some(self.record(slot)),
+            })
     }
 
     /// Where the entry of a slot is in this epoch, if any of its bucket was asked for.
@@ -151,10 +219,14 @@ impl OrgTable {
 }
 
 impl Slot {
-    /// The hash is keyed and 128 bits long; the id is compared all the same, since it costs little.
+    /// The id is compared where that costs little.
     #[inline]
     fn is(&self, hash: IdHash, id: &str) -> bool {
-        self.hash == hash && self.record.org.id == id
+        self.hash == hash
+            && match &self.record {
+                Record::Held(record) => record.org.id == id,
+                Record::Filed(_) => true,
+            }
     }
 }
 

@@ -10,7 +10,6 @@ use tollgate_catalog::model::{
 use tollgate_catalog::repository::{Entry, Kind, Place, Repository, RepositoryError};
 use tollgate_catalog::snapshot::{ApiKey, KeyHash};
 
-use super::disk::Kept;
 use super::documents::{Document, read_document, read_list};
 use super::{FileSet, KeyDocument};
 use crate::control_plane::role::Role;
@@ -129,58 +128,6 @@ impl Held {
             }
         }
         Ok(held)
-    }
-}
-
-/// All that a database holds, or the file that was kept of one: what is common, the orgs, and the keys.
-#[derive(Debug, Default)]
-pub(super) struct Whole {
-    pub(super) contents: Contents,
-    pub(super) orgs: HashMap<String, Held>,
-    pub(super) keys: Vec<ApiKey>,
-}
-
-impl Whole {
-    /// Reads the database.
-    pub(super) async fn read(repository: &Repository) -> Result<Self, RepositoryError> {
-        let mut whole = Self::default();
-        // Read first: what is written meanwhile is followed up.
-        whole.contents.revision = repository.head().await?;
-        let mut after: Option<Place> = None;
-        loop {
-            let page = repository.page(after.as_ref(), PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.place.clone());
-            for entry in &page {
-                whole.take(entry);
-            }
-        }
-        // What once held policies is not taken for a new one because they were deleted.
-        let rows = repository.journal(0, PAGE).await?;
-        whole.contents.in_force += rows.iter().filter(|row| matters(row.place.kind)).count();
-        Ok(whole)
-    }
-
-    /// What was kept on disk.
-    pub(super) fn of_disk(kept: &Kept) -> Self {
-        let mut whole = Self::default();
-        whole.contents.revision = kept.revision;
-        for entry in kept.entries.values() {
-            whole.take(entry);
-        }
-        whole
-    }
-
-    fn take(&mut self, entry: &Entry) {
-        let place = &entry.place;
-        match place.kind {
-            Kind::Org => self.orgs.entry(place.id.clone()).or_default().take(entry),
-            kind if OF_AN_ORG.contains(&kind) => {
-                self.orgs.entry(place.org.clone()).or_default().take(entry);
-            }
-            _ => self.keys.extend(self.contents.take(place, Some(entry))),
-        }
-        self.contents.in_force += usize::from(matters(place.kind));
     }
 }
 

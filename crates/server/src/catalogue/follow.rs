@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tollgate_catalog::repository::{Change, Entry, Kind, Place};
@@ -17,6 +17,9 @@ use crate::serve::stopped;
 const POLL: Duration = Duration::from_millis(250);
 /// How many rows of the journal are read at once.
 const ROWS: i64 = 1_000;
+/// How many orgs may stay compiled, about ten kilobytes each, and how long at least they do.
+const COMPILED: usize = 65_536;
+const WARM: Duration = Duration::from_mins(1);
 
 impl Catalogue {
     /// Follows the database until told to stop, even while it hangs.
@@ -30,7 +33,12 @@ impl Catalogue {
     async fn keep_up(&self) {
         let mut changes = None;
         let mut away = false;
+        let mut cooled = Instant::now();
         loop {
+            if cooled.elapsed() > WARM && self.engine.snapshot().compiled_orgs() > COMPILED {
+                self.cool().await;
+                cooled = Instant::now();
+            }
             if changes.is_none() {
                 changes = self.repository.changes().await.ok();
             }
@@ -62,6 +70,12 @@ impl Catalogue {
                 self.metrics.catalogue_from_disk(false);
             }
         }
+    }
+
+    /// Forgets what is compiled of all orgs: most were asked for once and have been idle since.
+    async fn cool(&self) {
+        let _alone = self.contents.lock().await;
+        self.engine.install(self.engine.snapshot_full().cooled());
     }
 
     /// Puts in force what was written since this node last looked.

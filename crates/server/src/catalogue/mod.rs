@@ -5,18 +5,22 @@
 //! faster, it is looked at again. What others write is followed ([`Catalogue::follow`]). A policy file owns what it
 //! names: the API refuses to change that, and where both have something the file's is in force.
 
+mod archive;
 mod contents;
+mod copy;
 mod disk;
 mod documents;
 mod follow;
+mod keep;
 mod keys;
 mod references;
+mod whole;
 mod write;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tollgate_catalog::document::Problems;
@@ -28,12 +32,15 @@ use crate::metrics::Metrics;
 use crate::secret::SecretHash;
 
 pub use contents::Token;
-pub use disk::{Disk, Kept};
+pub use disk::Disk;
 pub use documents::{TierName, read_document, read_list};
 pub use keys::KeyDocument;
+pub use whole::Kept;
 pub use write::{Outcome, Turn, WriteError};
 
-use contents::{Contents, Whole};
+use contents::Contents;
+use disk::Extent;
+use whole::Whole;
 
 /// The catalogue in force on this node.
 pub struct Catalogue {
@@ -47,6 +54,10 @@ pub struct Catalogue {
     file: ArcSwap<FileSet>,
     /// The revision that is in force, for whoever waits for another.
     in_force: watch::Sender<i64>,
+    /// Where idle orgs lie.
+    disk: Disk,
+    /// How far the file there has come; `None` if it has to be written anew.
+    extent: ArcSwapOption<Extent>,
 }
 
 /// What a policy file says.
@@ -65,12 +76,15 @@ pub enum CatalogueError {
     Repository(RepositoryError),
     /// What it holds and what the file says don't fit together.
     Problems(Problems),
+    /// The copy on disk can't be written or read.
+    Disk(std::io::Error),
 }
 
 impl std::fmt::Display for CatalogueError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Repository(error) => error.fmt(f),
+            Self::Disk(error) => write!(f, "the catalogue's copy on disk: {error}"),
             Self::Problems(problems) => write!(f, "the catalogue does not fit together: {problems}"),
         }
     }
@@ -92,6 +106,7 @@ impl Catalogue {
         engine: Arc<Engine>,
         metrics: Arc<Metrics>,
         file: FileSet,
+        disk: Disk,
         kept: Option<Kept>,
     ) -> Result<Arc<Self>, CatalogueError> {
         let catalogue = Self {
@@ -102,13 +117,16 @@ impl Catalogue {
             tokens: ArcSwap::default(),
             file: ArcSwap::from_pointee(file),
             in_force: watch::Sender::new(0),
+            disk,
+            extent: ArcSwapOption::empty(),
         };
+        let file = catalogue.file.load_full();
         let whole = match kept {
-            Some(kept) => Whole::of_disk(&kept),
-            None => Whole::read(&catalogue.repository).await?,
+            Some(kept) => Whole::of_disk(kept, &file),
+            None => Whole::read(&catalogue.repository, &catalogue.disk, &file).await?,
         };
         let mut contents = catalogue.contents.lock().await;
-        catalogue.rebuild(&mut contents, whole, &catalogue.file.load_full())?;
+        catalogue.rebuild(&mut contents, whole, &file)?;
         drop(contents);
         Ok(Arc::new(catalogue))
     }
@@ -117,7 +135,7 @@ impl Catalogue {
     pub async fn replace_file(&self, set: PolicySet) -> Result<(), CatalogueError> {
         let file = Arc::new(FileSet { given: true, set });
         let mut contents = self.contents.lock().await;
-        let whole = Whole::read(&self.repository).await?;
+        let whole = Whole::read(&self.repository, &self.disk, &file).await?;
         self.rebuild(&mut contents, whole, &file)?;
         self.file.store(file);
         Ok(())
@@ -144,22 +162,22 @@ impl Catalogue {
     }
 
     /// Keeps what is in force on disk, until told to stop.
-    pub fn keep_on(&self, disk: Disk, stop: watch::Receiver<bool>) -> JoinHandle<()> {
-        tokio::spawn(disk.keep(self.repository.clone(), self.in_force.subscribe(), stop))
+    pub fn keep_on_disk(&self, stop: watch::Receiver<bool>) -> JoinHandle<()> {
+        let extent = self.extent.load().as_deref().copied();
+        let (disk, in_force) = (self.disk.clone(), self.in_force.subscribe());
+        tokio::spawn(disk.keep(self.repository.clone(), extent, in_force, stop))
     }
 
     /// Compiles everything with the file's set.
     fn rebuild(&self, known: &mut Contents, whole: Whole, file: &FileSet) -> Result<(), CatalogueError> {
-        let Whole { contents, orgs, keys } = whole;
+        let contents = whole.contents;
         let set = contents.set_with(file);
         let snapshot = self.engine.compile(&set).map_err(CatalogueError::Problems)?;
-        let orgs = orgs
-            .into_iter()
-            .filter_map(|(id, held)| held.merged(&id, file))
-            .collect();
         let gone: Vec<_> = known.keys.values().flatten().copied().collect();
-        let snapshot = snapshot.with_idle_orgs(orgs).with_keys(&gone, keys);
+        let snapshot = snapshot.with_archive(whole.archive, &whole.filed);
+        let snapshot = snapshot.with_idle_orgs(whole.held).with_keys(&gone, whole.keys);
         self.install(snapshot);
+        self.extent.store(whole.extent.map(Arc::new));
         self.tokens.store(Arc::new(contents.tokens.clone()));
         self.in_force.send_replace(contents.revision);
         *known = contents;

@@ -1,6 +1,6 @@
 //! What entries name of each other: nothing may name what is not there, and what is named can't be deleted.
 
-use tollgate_catalog::model::{DEFAULT_TIER, Org, Policy, UserPlan};
+use tollgate_catalog::model::{DEFAULT_TIER, Org, OrgRecord, Policy, UserPlan};
 use tollgate_catalog::repository::{Change, Kind};
 use tollgate_catalog::snapshot::Snapshot;
 
@@ -31,11 +31,11 @@ pub(super) fn check(
                 tier_known(contents, file, policy.and_then(|policy| policy.tier))?;
             }
             (None, Kind::Tier) => {
-                let orgs = snapshot.records();
-                let orgs = orgs.filter(|record| {
+                let on_it = |record: &OrgRecord| {
                     record.org.tier == *id || record.users.iter().any(|user| user.tier == *id)
-                });
-                let (orgs, policies) = (orgs.count(), snapshot.limits().iter());
+                };
+                let orgs = count(snapshot, id, |record| usize::from(on_it(record)))?;
+                let policies = snapshot.limits().iter();
                 let policies = policies.filter(|limit| limit.origin.tier.as_deref() == Some(id));
                 let policies = policies.count();
                 if orgs + policies > 0 {
@@ -45,9 +45,10 @@ pub(super) fn check(
                 }
             }
             (None, Kind::Policy) => {
-                let overrides = snapshot.records().flat_map(|record| &record.overrides);
-                let overrides = overrides.filter(|change| change.names(id));
-                let overrides = overrides.count();
+                let overrides = count(snapshot, id, |record| {
+                    let overrides = record.overrides.iter();
+                    overrides.filter(|change| change.names(id)).count()
+                })?;
                 if overrides > 0 {
                     return Err(WriteError::InUse(format!(
                         "{overrides} overrides are for the policy `{id}`."
@@ -58,6 +59,15 @@ pub(super) fn check(
         }
     }
     Ok(())
+}
+
+/// Counts something in all records that may mention a word. Idle ones are read from disk.
+fn count(snapshot: &Snapshot, word: &str, of: impl Fn(&OrgRecord) -> usize) -> Result<usize, WriteError> {
+    let mut sum = 0;
+    for record in snapshot.records_mentioning(word) {
+        sum += of(&*record.map_err(WriteError::Disk)?);
+    }
+    Ok(sum)
 }
 
 fn tier_known(contents: &Contents, file: &FileSet, tier: Option<String>) -> Result<(), WriteError> {

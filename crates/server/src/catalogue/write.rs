@@ -39,6 +39,8 @@ pub enum WriteError {
     Unknown(String),
     /// The database did not answer.
     Repository(RepositoryError),
+    /// What is known of the orgs can't be read from disk.
+    Disk(std::io::Error),
 }
 
 impl From<RepositoryError> for WriteError {
@@ -52,6 +54,7 @@ impl From<CatalogueError> for WriteError {
         match error {
             CatalogueError::Repository(error) => Self::Repository(error),
             CatalogueError::Problems(problems) => Self::Problems(problems),
+            CatalogueError::Disk(error) => Self::Disk(error),
         }
     }
 }

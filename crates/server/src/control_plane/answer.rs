@@ -89,6 +89,10 @@ impl From<WriteError> for Problem {
             )),
             WriteError::InUse(sentence) => Self::conflict(sentence),
             WriteError::Unknown(sentence) => Self::unprocessable(sentence),
+            WriteError::Disk(error) => {
+                tracing::error!("the catalogue on disk can't be read: {error}");
+                Self::catalogue_unavailable()
+            }
             WriteError::Repository(error) => {
                 tracing::error!("the catalogue did not answer: {error}");
                 Self::catalogue_unavailable()

@@ -1,14 +1,14 @@
 //! `POST /v1/check`: one decision.
 
 use tollgate_core::Timestamp;
-use tollgate_counters::{Commit, StoreFull};
+use tollgate_counters::Commit;
 
 use super::reply::Reply;
 use super::{Asked, DataPlane, query_value};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers};
 use crate::check_body::{BodyError, CheckBody, read_object};
 use crate::clock;
-use crate::engine::Checked;
+use crate::engine::{Checked, Undecided};
 
 pub(super) fn answer(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) {
     if let Err(problem) = decide(plane, asked, reply) {
@@ -53,7 +53,7 @@ impl DataPlane {
         request: &tollgate_catalog::Request<'_>,
         commit: Commit,
         now: Timestamp,
-    ) -> Result<Checked<'s>, StoreFull> {
+    ) -> Result<Checked<'s>, Undecided> {
         let started = std::time::Instant::now();
         let checked = self.engine.check(snapshot, request, commit, now)?;
         if commit == Commit::Charge {
@@ -95,8 +95,8 @@ impl From<BodyError> for Problem {
     }
 }
 
-impl From<StoreFull> for Problem {
-    fn from(full: StoreFull) -> Self {
-        Self::unavailable(format!("No decision could be made: {full}."))
+impl From<Undecided> for Problem {
+    fn from(undecided: Undecided) -> Self {
+        Self::unavailable(format!("No decision could be made: {undecided}."))
     }
 }

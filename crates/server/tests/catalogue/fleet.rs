@@ -24,6 +24,14 @@ pub fn node(database: &str) -> Server {
     })
 }
 
+/// Starts a node on SQLite in its own data directory.
+pub fn node_alone() -> Server {
+    Server::launch(&Launch {
+        flags: &["--admin-token", TOKEN, "--threads", "1"],
+        ..Launch::default()
+    })
+}
+
 /// Starts two nodes at the same moment.
 pub fn two_nodes(database: &str) -> [Server; 2] {
     std::thread::scope(|scope| {
@@ -102,9 +110,25 @@ pub fn found(node: &Server, limit: u64) {
     write(node, "PUT", &format!("/v1/orgs/{ORG}"), &json!({}));
 }
 
+/// Sets the limit of another org.
+pub fn override_of(node: &Server, org: &str, limit: u64) {
+    let target = format!("/v1/orgs/{org}/ratelimit/overrides");
+    write(
+        node,
+        "POST",
+        &target,
+        &json!({"policyId": POLICY, "limit": limit}),
+    );
+}
+
 /// The limit that a decision of this node goes by.
 pub fn seen(node: &Server) -> Option<u64> {
-    let decision = node.check(&json!({"orgId": ORG, "cost": 0})).expect(200);
+    limit_of(node, ORG)
+}
+
+/// The same for another org.
+pub fn limit_of(node: &Server, org: &str) -> Option<u64> {
+    let decision = node.check(&json!({"orgId": org, "cost": 0})).expect(200);
     let limits = decision["limits"].as_array().unwrap();
     // At first the demonstration set may be in force, which has no such policy.
     let known = limits.iter().any(|limit| limit["policyId"] == POLICY);

@@ -1,0 +1,229 @@
+#!/usr/bin/env python3
+"""A large catalogue in a real PostgreSQL: how long a node takes to start, what it holds in memory, how soon a
+change on one node decides on the other, and what a hundred policy writes a second cost those who ask for decisions.
+
+    bench/catalogue.py [ORGS]      ten overrides each; 100,000 unless told otherwise, ten times that for the last row
+"""
+import glob, http.client, json, os, re, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+RELEASE = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "release")
+POSTGRES = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
+TOKEN = "the token of every node of this benchmark"
+ORGS = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+ACTIVE, CHANGES, ROUNDS, SECONDS = 10_000, 200, 7, 3
+
+
+def as_postgres(command):
+    return ["runuser", "-u", "postgres", "--", *command] if os.geteuid() == 0 else command
+
+
+class Postgres:
+    """A server of its own, in a directory that goes away with it."""
+
+    def __init__(self, directory):
+        self.data = os.path.join(directory, "data")
+        if os.geteuid() == 0:
+            shutil.chown(directory, "postgres")
+            os.chmod(directory, 0o755)
+        binaries = POSTGRES[-1]
+        run(as_postgres([f"{binaries}/initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync", "--pgdata", self.data]))
+        self.port = free_port()
+        command = [f"{binaries}/postgres", "-D", self.data, "-p", str(self.port), "-k", "", "-c", "listen_addresses=127.0.0.1", "-c", "max_wal_size=4GB"]
+        self.process = subprocess.Popen(as_postgres(command), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.psql = [f"{binaries}/psql", "--no-psqlrc", "-qAt", "--set=ON_ERROR_STOP=1"]
+        until(lambda: subprocess.run([*self.psql, "-c", "SELECT 1", self.url("postgres")], capture_output=True).returncode == 0)
+
+    def url(self, name):
+        return f"postgres://postgres@127.0.0.1:{self.port}/{name}"
+
+    def sql(self, url, statement):
+        return subprocess.run([*self.psql, "-c", statement, url], check=True, capture_output=True, text=True).stdout
+
+    def stop(self):
+        pid = int(open(os.path.join(self.data, "postmaster.pid")).readline())
+        os.kill(pid, signal.SIGINT)
+        self.process.wait()
+
+
+class Node:
+    def __init__(self, database, core=None):
+        self.data = tempfile.mkdtemp(prefix="tollgate-bench-")
+        command = [f"{RELEASE}/tollgate", "serve", "--database", database, "--admin-token", TOKEN, "--data-dir", self.data]
+        command += ["--threads", "1", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        if core is not None:
+            command = ["taskset", "-c", str(core), *command]
+        started = time.monotonic()
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        self.took = time.monotonic() - started
+        addresses = dict(part.split("=") for part in line.split()[2:])
+        self.http, self.admin = addresses["http"], addresses["admin"]
+        self.connection = http.client.HTTPConnection(self.http)
+
+    def ask(self, method, target, body=None):
+        connection = http.client.HTTPConnection(self.admin)
+        text = None if body is None else json.dumps(body)
+        connection.request(method, target, text, {"Authorization": f"Bearer {TOKEN}"})
+        answer = connection.getresponse()
+        text = answer.read()
+        if answer.status >= 300:
+            sys.exit(f"{method} {target}: {answer.status} {text}")
+        return json.loads(text) if text else None
+
+    def check(self, body):
+        self.connection.request("POST", "/v1/check", json.dumps(body))
+        return json.loads(self.connection.getresponse().read())
+
+    def resident(self):
+        status = open(f"/proc/{self.process.pid}/status").read()
+        return int(re.search(r"RssAnon:\s+(\d+)", status).group(1)) * 1024
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait()
+        shutil.rmtree(self.data)
+
+
+def run(command):
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def free_port():
+    import socket
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def until(is_so):
+    deadline = time.monotonic() + 60
+    while not is_so():
+        if time.monotonic() > deadline:
+            sys.exit("waited in vain")
+        time.sleep(0.001)
+
+
+def fill(postgres, name, orgs):
+    """The tables by a node, the rows by SQL: a million by API would take an hour."""
+    postgres.sql(postgres.url("postgres"), f"CREATE DATABASE {name}")
+    url = postgres.url(name)
+    node = Node(url)
+    node.ask("PUT", "/v1/tiers/gold", {"tier": "gold"})
+    for scope, limit in [("org", 1_000_000_000), ("app", 100_000_000), ("key", 10_000_000)]:
+        node.ask("PUT", "/v1/ratelimit/policies", {"id": scope, "scope": scope, "algorithm": "token_bucket", "limit": limit, "window": "1s"})
+    node.stop()
+    number = "lpad(org::text, 8, '0')"
+    postgres.sql(url, f"""INSERT INTO tollgate_entries SELECT 'org', '', 'org-' || {number},
+        json_build_object('orgId', 'org-' || {number}, 'tier', 'gold'), 1 FROM generate_series(1, {orgs}) org""")
+    postgres.sql(url, f"""INSERT INTO tollgate_entries SELECT 'override', 'org-' || {number}, lpad(app::text, 20, '0'),
+        json_build_object('orgId', 'org-' || {number}, 'appId', 'app-' || app, 'policyId', 'app', 'limit', 1000000 + app,
+        'reason', 'agreed by contract'), 1 FROM generate_series(1, {orgs}) org, generate_series(0, 9) app""")
+    postgres.sql(url, "VACUUM ANALYZE tollgate_entries")
+    return url
+
+
+def wake(node, orgs):
+    """Asks for a share of the orgs once, and for one of them with an override."""
+    before = node.check({"orgId": "org-00000007", "appId": "app-3", "cost": 0})
+    if [limit["limit"] for limit in before["limits"]] != [1_000_000_000, 1_000_003]:
+        sys.exit(f"not the limits that were set: {before}")
+    for org in range(1, orgs + 1, max(1, orgs // ACTIVE)):
+        node.check({"orgId": f"org-{org:08}", "appId": "app-3"})
+
+
+def memory(url, orgs):
+    node = Node(url)
+    idle = node.resident()
+    wake(node, orgs)
+    active = node.resident()
+    print(f"{orgs * 10:>12,} overrides: started in {node.took:6.2f} s, {idle / 1e6:7.1f} MB idle, {active / 1e6:7.1f} MB with {ACTIVE:,} orgs active")
+    node.stop()
+    return active
+
+
+def propagation(a, b):
+    times = []
+    for change in range(CHANGES):
+        limit = 2_000_000 + change
+        a.ask("POST", "/v1/orgs/org-00000042/ratelimit/overrides", {"policyId": "app", "limit": limit})
+        written = time.monotonic()
+        until(lambda: b.check({"orgId": "org-00000042", "appId": "app-x", "cost": 0})["limits"][1]["limit"] == limit)
+        times.append((time.monotonic() - written) * 1e3)
+    times.sort()
+    print(f"change to decision on another node, {CHANGES} changes: median {times[CHANGES // 2]:.1f} ms, p99 {times[CHANGES * 99 // 100 - 1]:.1f} ms, most {times[-1]:.1f} ms")
+
+
+class Writer(threading.Thread):
+    """A hundred policy writes a second, while there are any to make."""
+
+    def __init__(self, node):
+        super().__init__(daemon=True)
+        self.node, self.going, self.written, self.ends = node, threading.Event(), 0, False
+
+    def run(self):
+        connection = http.client.HTTPConnection(self.node.admin)
+        next_at = time.monotonic()
+        while not self.ends:
+            if not self.going.wait(0.1):
+                next_at = time.monotonic()
+                continue
+            body = {"id": "app", "scope": "app", "algorithm": "token_bucket", "limit": 100_000_000 + self.written, "window": "1s"}
+            connection.request("PUT", "/v1/ratelimit/policies", json.dumps(body), {"Authorization": f"Bearer {TOKEN}"})
+            answer = connection.getresponse()
+            if answer.status >= 300:
+                sys.exit(f"a write failed: {answer.status} {answer.read()}")
+            answer.read()
+            self.written += 1
+            next_at += 0.01
+            time.sleep(max(0.0, next_at - time.monotonic()))
+
+
+def load(address, core, seconds):
+    command = ["taskset", "-c", str(core), "wrk", "-t1", "-c32", f"-d{seconds}s", "-s", os.path.join(HERE, "catalogue.lua"), f"http://{address}"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in output or "Socket errors" in output:
+        sys.exit(f"the load was not answered:\n{output}")
+    return float(re.search(r"Requests/sec:\s+([\d.]+)", output).group(1))
+
+
+def throughput(url, writes_to):
+    """The node that is asked has a core, the load the other; writes are made on another node beside the load."""
+    node = Node(url, core=0)
+    writer = Writer(writes_to)
+    writer.start()
+    quiet, busy, rates = [], [], []
+    load(node.http, 1, SECONDS)
+    for _ in range(ROUNDS):
+        quiet.append(load(node.http, 1, SECONDS))
+        before, started = writer.written, time.monotonic()
+        writer.going.set()
+        busy.append(load(node.http, 1, SECONDS))
+        writer.going.clear()
+        rates.append((writer.written - before) / (time.monotonic() - started))
+    writer.ends = True
+    writer.join()
+    quiet, busy = statistics.median(quiet), statistics.median(busy)
+    print(f"checks/s: {quiet:,.0f} without writes, {busy:,.0f} with {statistics.median(rates):.0f} policy writes/s: {busy / quiet:.2f} x")
+    node.stop()
+
+
+def main():
+    with tempfile.TemporaryDirectory() as directory:
+        postgres = Postgres(directory)
+        try:
+            url = fill(postgres, "large", ORGS)
+            million = memory(url, ORGS)
+            a, b = Node(url), Node(url)
+            propagation(a, b)
+            b.stop()
+            throughput(url, a)
+            a.stop()
+            larger = memory(fill(postgres, "larger", ORGS * 10), ORGS * 10)
+            print(f"resident memory, ten times the overrides: {larger / million:.2f} x")
+        finally:
+            postgres.stop()
+
+
+main()

@@ -1,0 +1,161 @@
+//! Orgs whose records lie in an archive are decided as those whose records are held.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tollgate_catalog::Request;
+use tollgate_catalog::document::parse_policy_set;
+use tollgate_catalog::model::{KeptOverride, Org, OrgRecord};
+use tollgate_catalog::snapshot::{Archive, Snapshot, Span};
+use tollgate_core::{KeySeed, Timestamp};
+
+const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
+const ORGS: u64 = 50;
+
+/// An org's place is its number, and its record can be made from that.
+#[derive(Default)]
+struct Numbers {
+    broken: AtomicBool,
+    read: AtomicUsize,
+}
+
+impl Archive for Numbers {
+    fn record(&self, span: Span) -> io::Result<OrgRecord> {
+        self.read.fetch_add(1, Ordering::Relaxed);
+        if self.broken.load(Ordering::Relaxed) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(record(span.at, 100 + span.at))
+    }
+
+    fn record_mentioning(&self, span: Span, word: &str) -> io::Result<Option<OrgRecord>> {
+        let mentioned = span.at.is_multiple_of(2) && word == "Pro";
+        mentioned.then(|| self.record(span)).transpose()
+    }
+}
+
+fn record(number: u64, limit: u64) -> OrgRecord {
+    let id = format!("org-{number}");
+    let json = format!(r#"{{"orgId":"{id}","policyId":"rate","limit":{limit}}}"#);
+    let tier = if number.is_multiple_of(2) {
+        "Pro"
+    } else {
+        "default"
+    };
+    OrgRecord {
+        overrides: vec![KeptOverride::Json(json.into())],
+        ..OrgRecord::plain(Org {
+            tier: tier.to_owned(),
+            ..Org::named(&id)
+        })
+    }
+}
+
+fn policies() -> Snapshot {
+    let text = "tiers: [{tier: Pro}]
+orgs: [{orgId: of-file, tier: Pro}, {orgId: org-7}]
+policies: [{id: rate, algorithm: fixed_window, limit: 7, window: 1m}]";
+    Snapshot::compile(&parse_policy_set(text).unwrap(), KeySeed(5, 6), None).unwrap()
+}
+
+fn filed() -> (Snapshot, Arc<Numbers>) {
+    let archive = Arc::new(Numbers::default());
+    let orgs: Vec<(Box<str>, Span)> = (0..ORGS)
+        .map(|at| (format!("org-{at}").into(), Span { at, bytes: 1 }))
+        .collect();
+    (policies().with_archive(archive.clone(), &orgs), archive)
+}
+
+/// The limit that an org has, or nothing if that can't be said.
+fn limit(snapshot: &Snapshot, org: &str) -> Option<u64> {
+    let request = Request {
+        org: Some(org),
+        ..Request::new()
+    };
+    let mut stack = snapshot.blank();
+    snapshot.resolve(&request, NOW, &mut stack);
+    (!stack.unreadable).then(|| stack.limits[0].rule.limit)
+}
+
+#[test]
+fn a_filed_org_is_read_once_when_it_is_asked_for() {
+    let (snapshot, archive) = filed();
+    assert_eq!(snapshot.org_count(), ORGS as usize + 1);
+    assert_eq!(archive.read.load(Ordering::Relaxed), 0);
+    for _ in 0..2 {
+        for number in 0..ORGS {
+            assert_eq!(limit(&snapshot, &format!("org-{number}")), Some(100 + number));
+        }
+    }
+    assert_eq!(archive.read.load(Ordering::Relaxed), ORGS as usize);
+    assert_eq!(snapshot.compiled_orgs(), ORGS as usize);
+    assert_eq!(
+        (limit(&snapshot, "of-file"), limit(&snapshot, "nobody")),
+        (Some(7), Some(7))
+    );
+}
+
+#[test]
+fn what_is_changed_leaves_the_archive() {
+    let (snapshot, archive) = filed();
+    let changes = vec![
+        ("org-3".to_owned(), Some(record(3, 9))),
+        ("org-4".to_owned(), None),
+        ("org-new".to_owned(), Some(record(1_000, 11))),
+    ];
+    let changed = snapshot.with_orgs(changes, NOW).unwrap();
+    let seen = archive.read.load(Ordering::Relaxed);
+    assert_eq!(limit(&changed, "org-3"), Some(9));
+    assert_eq!(limit(&changed, "org-4"), Some(7));
+    assert_eq!(archive.read.load(Ordering::Relaxed), seen);
+    assert_eq!(limit(&changed, "org-5"), Some(105));
+    assert_eq!(limit(&snapshot, "org-3"), Some(103));
+}
+
+#[test]
+fn a_cooled_snapshot_reads_again_what_is_asked_for() {
+    let (snapshot, archive) = filed();
+    let all = |snapshot: &Snapshot| -> Vec<_> {
+        let orgs = 0..ORGS;
+        orgs.map(|number| limit(snapshot, &format!("org-{number}")))
+            .collect()
+    };
+    let before = all(&snapshot);
+    let cooled = snapshot.cooled();
+    assert_eq!(cooled.compiled_orgs(), 0);
+    assert_eq!(all(&cooled), before);
+    assert_eq!(archive.read.load(Ordering::Relaxed), 2 * ORGS as usize);
+    let text = "policies: [{id: rate, algorithm: fixed_window, limit: 8, window: 1m}]";
+    let other = cooled.with_common(&parse_policy_set(text).unwrap(), NOW).unwrap();
+    assert_eq!(all(&other), before);
+}
+
+#[test]
+fn an_org_that_cant_be_read_is_said_to_be_so_until_it_can() {
+    let (snapshot, archive) = filed();
+    assert_eq!(limit(&snapshot, "org-1"), Some(101));
+    archive.broken.store(true, Ordering::Relaxed);
+    assert_eq!(limit(&snapshot, "org-1"), Some(101));
+    assert_eq!(limit(&snapshot, "org-2"), None);
+    assert_eq!(limit(&snapshot, "nobody"), Some(7));
+    archive.broken.store(false, Ordering::Relaxed);
+    assert_eq!(limit(&snapshot, "org-2"), Some(102));
+}
+
+#[test]
+fn records_are_found_by_a_word_wherever_they_lie() {
+    let (snapshot, archive) = filed();
+    let snapshot = snapshot
+        .with_orgs(vec![("org-2".to_owned(), Some(record(2, 5)))], NOW)
+        .unwrap();
+    let pro = |snapshot: &Snapshot| -> io::Result<usize> {
+        let records = snapshot.records_mentioning("Pro");
+        let pro = records.filter(|record| record.as_ref().map_or(true, |record| record.org.tier == "Pro"));
+        pro.collect::<io::Result<Vec<_>>>().map(|all| all.len())
+    };
+    assert_eq!(pro(&snapshot).unwrap(), 26);
+    archive.broken.store(true, Ordering::Relaxed);
+    assert!(pro(&snapshot).is_err());
+}

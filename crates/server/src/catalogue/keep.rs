@@ -1,0 +1,87 @@
+//! Keeping the file on disk up to date with what is in force.
+
+use tokio::sync::watch;
+use tollgate_catalog::repository::{Repository, RepositoryError};
+
+use super::copy::{CopyError, copy};
+use super::disk::{Disk, Extent, State};
+use crate::serve::stopped;
+
+/// How many appended lines are nothing to tidy up yet.
+const FEW: usize = 10_000;
+/// How many rows of the journal are read at once.
+const ROWS: i64 = 1_000;
+
+impl Disk {
+    /// Keeps the file up to date with what is in force, until told to stop. `None` if it has to be written anew.
+    pub(super) async fn keep(
+        self,
+        repository: Repository,
+        mut kept: Option<Extent>,
+        mut in_force: watch::Receiver<i64>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        loop {
+            let wanted = *in_force.borrow_and_update();
+            if kept.is_none_or(|kept| kept.revision != wanted) {
+                match self.bring_up_to_date(&repository, kept, wanted).await {
+                    Ok(now) => kept = Some(now),
+                    Err(error) => tracing::warn!("the catalogue was not kept on disk: {error}"),
+                }
+            }
+            tokio::select! {
+                changed = in_force.changed() => if changed.is_err() { return },
+                () = stopped(&mut stop) => return,
+            }
+        }
+    }
+
+    async fn bring_up_to_date(
+        &self,
+        repository: &Repository,
+        kept: Option<Extent>,
+        wanted: i64,
+    ) -> Result<Extent, CopyError> {
+        if let Some(kept) = kept.filter(|kept| kept.revision < wanted)
+            && kept.lines < kept.began * 2 + FEW
+        {
+            let (revision, states) = changed_since(repository, kept.revision).await?;
+            let lines = kept.lines + states.len();
+            let disk = self.clone();
+            let appended = tokio::task::spawn_blocking(move || disk.append(&states, revision)).await;
+            appended.map_err(std::io::Error::other)??;
+            return Ok(Extent {
+                revision,
+                lines,
+                ..kept
+            });
+        }
+        Ok(copy(repository, self, |_| {}).await?.extent)
+    }
+}
+
+/// The present states of all entries that were changed after a revision. An entry may be newer than its row: then
+/// its own row comes later, and finds it the same.
+async fn changed_since(
+    repository: &Repository,
+    mut revision: i64,
+) -> Result<(i64, Vec<State>), RepositoryError> {
+    let mut states = Vec::new();
+    loop {
+        let rows = repository.journal(revision, ROWS).await?;
+        let Some(last) = rows.last() else {
+            return Ok((revision, states));
+        };
+        revision = last.revision;
+        for row in rows {
+            states.push(match repository.get(&row.place).await? {
+                Some(entry) => State::of(entry),
+                None => State {
+                    revision: row.revision,
+                    place: row.place,
+                    body: None,
+                },
+            });
+        }
+    }
+}
