@@ -4,7 +4,11 @@ change on one node decides on the other, and what a hundred policy writes a seco
 
     bench/catalogue.py [ORGS]      ten overrides each; 100,000 unless told otherwise, ten times that for the last row
 """
-import glob, http.client, json, os, re, shutil, signal, statistics, subprocess, sys, tempfile, threading, time
+import sys
+
+# Its neighbour http.py would be taken for the module of that name.
+sys.path.pop(0)
+import glob, http.client, json, os, re, shutil, signal, socket, statistics, subprocess, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
@@ -91,7 +95,6 @@ def run(command):
 
 
 def free_port():
-    import socket
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

@@ -12,7 +12,7 @@ use tollgate_catalog::snapshot::{Archive, Snapshot, Span};
 use tollgate_core::{KeySeed, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
-const ORGS: u64 = 50;
+const ORGS: usize = 50;
 
 /// An org's place is its number, and its record can be made from that.
 #[derive(Default)]
@@ -62,7 +62,7 @@ policies: [{id: rate, algorithm: fixed_window, limit: 7, window: 1m}]";
 
 fn filed() -> (Snapshot, Arc<Numbers>) {
     let archive = Arc::new(Numbers::default());
-    let orgs: Vec<(Box<str>, Span)> = (0..ORGS)
+    let orgs: Vec<(Box<str>, Span)> = (0..ORGS as u64)
         .map(|at| (format!("org-{at}").into(), Span { at, bytes: 1 }))
         .collect();
     (policies().with_archive(archive.clone(), &orgs), archive)
@@ -82,15 +82,15 @@ fn limit(snapshot: &Snapshot, org: &str) -> Option<u64> {
 #[test]
 fn a_filed_org_is_read_once_when_it_is_asked_for() {
     let (snapshot, archive) = filed();
-    assert_eq!(snapshot.org_count(), ORGS as usize + 1);
+    assert_eq!(snapshot.org_count(), ORGS + 1);
     assert_eq!(archive.read.load(Ordering::Relaxed), 0);
     for _ in 0..2 {
-        for number in 0..ORGS {
+        for number in 0..ORGS as u64 {
             assert_eq!(limit(&snapshot, &format!("org-{number}")), Some(100 + number));
         }
     }
-    assert_eq!(archive.read.load(Ordering::Relaxed), ORGS as usize);
-    assert_eq!(snapshot.compiled_orgs(), ORGS as usize);
+    assert_eq!(archive.read.load(Ordering::Relaxed), ORGS);
+    assert_eq!(snapshot.compiled_orgs(), ORGS);
     assert_eq!(
         (limit(&snapshot, "of-file"), limit(&snapshot, "nobody")),
         (Some(7), Some(7))
@@ -105,12 +105,12 @@ fn what_is_changed_leaves_the_archive() {
         ("org-4".to_owned(), None),
         ("org-new".to_owned(), Some(record(1_000, 11))),
     ];
-    let changed = snapshot.with_orgs(changes, NOW).unwrap();
+    let next = snapshot.with_orgs(changes, NOW).unwrap();
     let seen = archive.read.load(Ordering::Relaxed);
-    assert_eq!(limit(&changed, "org-3"), Some(9));
-    assert_eq!(limit(&changed, "org-4"), Some(7));
+    assert_eq!(limit(&next, "org-3"), Some(9));
+    assert_eq!(limit(&next, "org-4"), Some(7));
     assert_eq!(archive.read.load(Ordering::Relaxed), seen);
-    assert_eq!(limit(&changed, "org-5"), Some(105));
+    assert_eq!(limit(&next, "org-5"), Some(105));
     assert_eq!(limit(&snapshot, "org-3"), Some(103));
 }
 
@@ -118,7 +118,7 @@ fn what_is_changed_leaves_the_archive() {
 fn a_cooled_snapshot_reads_again_what_is_asked_for() {
     let (snapshot, archive) = filed();
     let all = |snapshot: &Snapshot| -> Vec<_> {
-        let orgs = 0..ORGS;
+        let orgs = 0..ORGS as u64;
         orgs.map(|number| limit(snapshot, &format!("org-{number}")))
             .collect()
     };
@@ -126,7 +126,7 @@ fn a_cooled_snapshot_reads_again_what_is_asked_for() {
     let cooled = snapshot.cooled();
     assert_eq!(cooled.compiled_orgs(), 0);
     assert_eq!(all(&cooled), before);
-    assert_eq!(archive.read.load(Ordering::Relaxed), 2 * ORGS as usize);
+    assert_eq!(archive.read.load(Ordering::Relaxed), 2 * ORGS);
     let text = "policies: [{id: rate, algorithm: fixed_window, limit: 8, window: 1m}]";
     let other = cooled.with_common(&parse_policy_set(text).unwrap(), NOW).unwrap();
     assert_eq!(all(&other), before);
