@@ -163,7 +163,7 @@ async fn open_database(url: &str, disk: &Disk) -> Result<(Repository, Option<Kep
         Ok(repository) => return Ok((repository, None)),
         Err(error) => error,
     };
-    if !matches!(error, RepositoryError::Database(_)) {
+    if !matches!(error, RepositoryError::Database(_) | RepositoryError::Late) {
         return Err(format!("--database: {error}"));
     }
     let kept = disk.read().unwrap_or_else(|problem| {

@@ -112,6 +112,14 @@ impl Snapshot {
             .collect()
     }
 
+    /// The id of the policy that an override of an org is for; `None` if it makes a limit of its own or does not
+    /// fit.
+    pub fn policy_of(&self, change: &crate::model::Override) -> Option<&str> {
+        let tier = self.entry_of(Some(&change.org)).tier;
+        let policy = self.catalogue.common.policy_of(change, tier)?;
+        Some(&policy.id)
+    }
+
     /// A tier by its name.
     pub fn tier(&self, name: &str) -> Option<&Tier> {
         let common = &self.catalogue.common;

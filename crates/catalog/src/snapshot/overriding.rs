@@ -4,13 +4,28 @@ use super::common::{Common, OwnRoutes};
 use super::limit::{Limit, OverrideNote, Routes};
 use super::org::{Condition, Extra, OrgEntry, Replacement, ResetEntry, UserEntry};
 use crate::document::{Problems, suggestion};
-use crate::model::{Dimension, KeptOverride, OrgRecord, Override, Policy, Scope, Who};
+use crate::model::{Dimension, KeptOverride, Org, OrgRecord, Override, Policy, Scope, Who};
 use crate::route::Pattern;
 
 impl Common {
     /// Compiles an org that was checked before. What no longer fits since, because a policy went, does nothing.
     pub(super) fn compile_known(&self, record: &OrgRecord) -> OrgEntry {
         self.compile_org(record, &mut Problems::default())
+    }
+
+    /// The policy that an override is for, whether it names it or is found by what it carries; `None` if it
+    /// makes a limit of its own or does not fit.
+    pub(super) fn policy_of(&self, change: &Override, tier: u32) -> Option<&Policy> {
+        let org = OrgInMaking {
+            common: self,
+            entry: OrgEntry::plain(&Org::named(&change.org), tier),
+            routes: OwnRoutes::default(),
+            problems: &mut Problems::default(),
+        };
+        match org.pick(change) {
+            Ok(Pick::Policy(index)) => self.policies.get(index as usize),
+            _ => None,
+        }
     }
 
     /// Compiles an org with its overrides, noting every problem.

@@ -94,7 +94,7 @@ impl Catalogue {
             let Some(last) = rows.last() else {
                 return Ok(());
             };
-            let revision = last.revision;
+            let (revision, written_ms) = (last.revision, last.author.at_ms);
             let mut next = contents.clone();
             let mut places = std::mem::take(&mut next.unfit);
             places.extend(rows.into_iter().map(|row| row.place));
@@ -102,7 +102,13 @@ impl Catalogue {
             let snapshot = self.preview(&mut next, places, &[]).await;
             next.revision = revision;
             match snapshot {
-                Ok(snapshot) => self.put_in_force(contents, next, snapshot),
+                Ok(snapshot) => {
+                    self.put_in_force(contents, next, snapshot);
+                    // By two nodes' clocks: where they differ by more, it took no time.
+                    let now_ms = i64::try_from(clock::now().millis()).unwrap_or(i64::MAX);
+                    let took = u64::try_from(now_ms.saturating_sub(written_ms)).unwrap_or(0);
+                    self.metrics.propagated(Duration::from_millis(took));
+                }
                 Err(CatalogueError::Problems(problems)) => {
                     // Another node found it good: this one's policy file says something else, or an entry is
                     // newer already than the rows that were read. Going on with the last good state is better

@@ -81,7 +81,7 @@ fn run_server(flags: Flags) -> Outcome {
     let filter = tracing_subscriber::EnvFilter::try_from_env("TOLLGATE_LOG");
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
-        .with_env_filter(filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")))
+        .with_env_filter(filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,sqlx=error")))
         .init();
     serve(Settings::resolve(flags)?)?;
     Ok(ExitCode::SUCCESS)

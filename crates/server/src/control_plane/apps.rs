@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tollgate_catalog::model::check_id;
-use tollgate_catalog::repository::{Change, Kind};
+use tollgate_catalog::repository::Kind;
 
 use super::answer::{Answer, Answered, document};
 use super::ask::{Ask, Path};
+use super::belongings::Belongings;
 use super::lists::{list, within};
 use super::orgs;
 use crate::answer::Problem;
-use crate::catalogue::{KeyDocument, WriteError};
+use crate::catalogue::WriteError;
 
 /// An org's apps.
 pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
@@ -48,41 +49,14 @@ pub(super) async fn put(Path((org, app)): Path<(String, String)>, ask: Ask) -> A
             _ => return Err(Problem::unprocessable(format!("`{name}` is not a known field."))),
         }
     }
-    ask.once(async {
-        orgs::known(&ask, &org).await?;
-        ask.put(&within(&org, Kind::App, &app), Value::Object(members))
-            .await
-    })
-    .await
+    let place = within(&org, Kind::App, &app);
+    ask.once(ask.put_below(&[orgs::place(&org)], &place, Value::Object(members)))
+        .await
 }
 
 /// Deletes an app with its keys.
 pub(super) async fn delete(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {
     ask.caller.write_org_things(&org)?;
-    ask.once(async {
-        let keys = keys_of(&ask, &org, &app).await?;
-        ask.delete(&within(&org, Kind::App, &app), &keys).await
-    })
-    .await
-}
-
-/// What takes an app's keys away.
-async fn keys_of(ask: &Ask, org: &str, app: &str) -> Result<Vec<Change>, Problem> {
-    let repository = ask.plane.catalogue.repository();
-    let (mut keys, mut after) = (Vec::new(), String::new());
-    loop {
-        let page = repository.list(Kind::Key, org, &after, 1_000).await;
-        let page = page.map_err(WriteError::from)?;
-        let Some(last) = page.last() else {
-            return Ok(keys);
-        };
-        after.clone_from(&last.place.id);
-        let own = page
-            .into_iter()
-            .filter(|entry| KeyDocument::read(&entry.body).is_some_and(|key| key.app == app));
-        keys.extend(own.map(|entry| Change {
-            place: entry.place,
-            body: None,
-        }));
-    }
+    let keys = Belongings::OfApp { org: &org, app: &app };
+    ask.once(ask.delete(&within(&org, Kind::App, &app), keys)).await
 }

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Entry, Kind, Place};
 
-use super::answer::{Answer, Answered, listed};
+use super::answer::{Answer, Answered};
 use super::ask::{Ask, Path, now_ms};
-use super::lists::within;
+use super::belongings::Belongings;
+use super::lists::{list_some, within};
 use crate::answer::Problem;
 use crate::catalogue::{KeyDocument, WriteError};
 use crate::secret::{Secret, SecretHash, SecretKind, shown_prefix};
@@ -20,25 +21,10 @@ const MAX_OVERLAP_MS: i64 = 30 * OVERLAP_MS;
 pub(super) async fn index(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {
     ask.caller.read_org(&org)?;
     app_known(&ask, &org, &app).await?;
-    let (after, limit) = ask.page()?;
-    let (mut after, mut items) = (after.to_owned(), Vec::new());
-    loop {
-        let repository = ask.plane.catalogue.repository();
-        let page = repository
-            .list(Kind::Key, &org, &after, limit)
-            .await
-            .map_err(WriteError::from)?;
-        let Some(last) = page.last() else {
-            return Ok(listed(items, None));
-        };
-        after.clone_from(&last.place.id);
-        for entry in &page {
-            items.extend(key_of(entry, &app).map(|key| shown(entry, &key)));
-            if i64::try_from(items.len()).unwrap_or(limit) >= limit {
-                return Ok(listed(items, Some(entry.place.id.clone())));
-            }
-        }
-    }
+    list_some(&ask, Kind::Key, &org, |entry| {
+        key_of(entry, &app).map(|key| shown(entry, &key))
+    })
+    .await
 }
 
 /// One key.
@@ -57,7 +43,6 @@ pub(super) async fn post(Path((org, app)): Path<(String, String)>, ask: Ask) -> 
         None => format!("{:08x}", getrandom::u32().map_err(|_| no_randomness())?),
     };
     ask.once(async {
-        app_known(&ask, &org, &app).await?;
         let place = within(&org, Kind::Key, &id);
         make(&ask, place, app, wish.test, wish.expires_ms, None).await
     })
@@ -87,7 +72,7 @@ pub(super) async fn rotate(Path((org, app, id)): Path<(String, String, String)>,
             hash: old.hash,
             until,
         };
-        make(&ask, entry.place, app, old.test, None, Some(former)).await
+        make(&ask, entry.place, app, old.test, old.expires_ms, Some(former)).await
     })
     .await
 }
@@ -97,7 +82,7 @@ pub(super) async fn delete(Path((org, app, id)): Path<(String, String, String)>,
     ask.caller.write_org_things(&org)?;
     ask.once(async {
         let (entry, _) = find(&ask, &org, &app, &id).await?;
-        ask.delete(&entry.place, &[]).await
+        ask.delete(&entry.place, Belongings::None).await
     })
     .await
 }
@@ -185,7 +170,8 @@ async fn make(
         )),
         _ => Ok(()),
     };
-    let mut answer = ask.put_if(&place, key.to_json(), allow).await?;
+    let above = [within(&place.org, Kind::App, &key.app)];
+    let mut answer = ask.put_if(&above, &place, key.to_json(), allow).await?;
     if answer.revision.is_none() {
         return Ok(answer);
     }

@@ -50,6 +50,32 @@ pub(super) async fn list(
     Ok(listed(page.into_iter().map(|(_, value)| value).collect(), next))
 }
 
+/// A page of those entries that are shown at all.
+pub(super) async fn list_some(
+    ask: &Ask,
+    kind: Kind,
+    org: &str,
+    show: impl Fn(&Entry) -> Option<Value>,
+) -> Answered {
+    let (after, limit) = ask.page()?;
+    let (mut after, mut items) = (after.to_owned(), Vec::new());
+    loop {
+        let repository = ask.plane.catalogue.repository();
+        let page = repository.list(kind, org, &after, limit).await;
+        let page = page.map_err(WriteError::from)?;
+        let Some(last) = page.last() else {
+            return Ok(listed(items, None));
+        };
+        after.clone_from(&last.place.id);
+        for entry in &page {
+            items.extend(show(entry));
+            if i64::try_from(items.len()).unwrap_or(limit) >= limit {
+                return Ok(listed(items, Some(entry.place.id.clone())));
+            }
+        }
+    }
+}
+
 fn limit_of(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -8,6 +8,7 @@ mod answer;
 mod apps;
 mod ask;
 mod audit;
+mod belongings;
 mod effective;
 mod endpoint_classes;
 mod explain;

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 use tollgate_catalog::model::Org;
-use tollgate_catalog::repository::{Change, Kind, Place};
+use tollgate_catalog::repository::{Kind, Place};
 
 use super::answer::{Answer, Answered, document};
 use super::ask::{Ask, Path};
+use super::belongings::Belongings;
 use super::lists::{everywhere, list};
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
@@ -49,42 +50,7 @@ pub(super) async fn put(Path(org): Path<String>, ask: Ask) -> Answered {
 /// Deletes an org with all that is its own.
 pub(super) async fn delete(Path(org): Path<String>, ask: Ask) -> Answered {
     ask.caller.write_org_plan(&org)?;
-    ask.once(async {
-        let with = belongings(&ask, &org).await?;
-        ask.delete(&place(&org), &with).await
-    })
-    .await
-}
-
-/// What takes away all that is an org's own.
-async fn belongings(ask: &Ask, org: &str) -> Result<Vec<Change>, Problem> {
-    let repository = ask.plane.catalogue.repository();
-    let mut with = Vec::new();
-    for (kind, within) in [
-        (Kind::Override, org),
-        (Kind::Key, org),
-        (Kind::App, org),
-        (Kind::User, org),
-        (Kind::Reset, org),
-        // Left behind, a token would open the next org of this name.
-        (Kind::Token, ""),
-    ] {
-        let mut after = String::new();
-        loop {
-            let page = repository.list(kind, within, &after, 1_000).await;
-            let page = page.map_err(WriteError::from)?;
-            let Some(last) = page.last() else { break };
-            after.clone_from(&last.place.id);
-            let own = page
-                .into_iter()
-                .filter(|entry| kind != Kind::Token || document(entry)["orgId"] == *org);
-            with.extend(own.map(|entry| Change {
-                place: entry.place,
-                body: None,
-            }));
-        }
-    }
-    Ok(with)
+    ask.once(ask.delete(&place(&org), Belongings::OfOrg(&org))).await
 }
 
 /// Refuses what is for an org that is not there.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tollgate_catalog::model::Override;
 use tollgate_catalog::repository::{Entry, Kind};
 
 use super::answer::{Answer, Answered, document};
 use super::ask::{Ask, Path, now_ms};
+use super::belongings::Belongings;
 use super::lists::{list, within};
 use super::orgs;
 use crate::answer::Problem;
@@ -35,13 +36,18 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     ask.caller.write_org_plan(&org)?;
     let mut members = ask.object()?;
     Ask::named(&mut members, "orgId", &org)?;
+    let change: Override = read_document(&Value::Object(members.clone())).map_err(WriteError::Problems)?;
+    if change.policy.is_none()
+        && let Some(policy) = ask.plane.engine.snapshot_full().policy_of(&change)
+    {
+        members = named(members, policy);
+    }
     let body = Value::Object(members);
-    read_document::<Override>(&body).map_err(WriteError::Problems)?;
     // Made of time and chance: in the order in which they were made, and no two nodes make the same.
     let id = format!("{:012x}{:08x}", now_ms(), getrandom::u32().unwrap_or_default());
     ask.once(async {
-        orgs::known(&ask, &org).await?;
-        let mut answer = ask.put(&within(&org, Kind::Override, &id), body).await?;
+        let place = within(&org, Kind::Override, &id);
+        let mut answer = ask.put_below(&[orgs::place(&org)], &place, body).await?;
         if answer.status == StatusCode::CREATED {
             answer.body["id"] = json!(id);
         }
@@ -53,8 +59,18 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
 /// Ends an override.
 pub(super) async fn delete(Path((org, id)): Path<(String, String)>, ask: Ask) -> Answered {
     ask.caller.write_org_plan(&org)?;
-    ask.once(ask.delete(&within(&org, Kind::Override, &id), &[]))
+    ask.once(ask.delete(&within(&org, Kind::Override, &id), Belongings::None))
         .await
+}
+
+/// Keeps an override that was found by what it carries with the policy it was found for, whatever policies come to
+/// carry the same.
+fn named(mut members: Map<String, Value>, policy: &str) -> Map<String, Value> {
+    for found_by in ["scope", "endpointPattern", "requiredScope", "window"] {
+        members.remove(found_by);
+    }
+    members.insert("policyId".to_owned(), json!(policy));
+    members
 }
 
 fn shown(entry: &Entry) -> Value {

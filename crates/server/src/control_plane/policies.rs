@@ -6,6 +6,7 @@ use tollgate_catalog::repository::{Kind, Place};
 
 use super::answer::{Answer, Answered, document};
 use super::ask::{Ask, Path};
+use super::belongings::Belongings;
 use super::lists::{everywhere, list};
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
@@ -53,7 +54,7 @@ pub(super) async fn put(ask: Ask) -> Answered {
 /// Deletes a policy that no override is for.
 pub(super) async fn delete(Path(id): Path<String>, ask: Ask) -> Answered {
     ask.caller.write_platform()?;
-    ask.once(ask.delete(&place(&id), &[])).await
+    ask.once(ask.delete(&place(&id), Belongings::None)).await
 }
 
 fn of_file(policy: &Policy) -> Value {

@@ -15,7 +15,6 @@ use crate::answer::Problem;
 /// Empties counters. From then on the limits count elsewhere; limits that span orgs stay as they are.
 pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     ask.caller.write_org_plan(&org)?;
-    orgs::known(&ask, &org).await?;
     let mut members = ask.object()?;
     let mut what = Vec::new();
     for (name, value) in &members {
@@ -60,9 +59,10 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     } else {
         what.join(" ")
     };
+    let place = within(&org, Kind::Reset, &id);
     ask.once(async {
         let mut answer = ask
-            .put(&within(&org, Kind::Reset, &id), Value::Object(members))
+            .put_below(&[orgs::place(&org)], &place, Value::Object(members))
             .await?;
         if answer.status == StatusCode::CREATED {
             answer.status = StatusCode::OK;

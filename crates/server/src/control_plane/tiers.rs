@@ -5,6 +5,7 @@ use tollgate_catalog::repository::{Kind, Place};
 
 use super::answer::{Answer, Answered, document};
 use super::ask::{Ask, Path};
+use super::belongings::Belongings;
 use super::lists::{everywhere, list};
 use crate::answer::Problem;
 use crate::catalogue::{TierName, WriteError, read_document};
@@ -53,5 +54,5 @@ pub(super) async fn put(Path(tier): Path<String>, ask: Ask) -> Answered {
 /// Deletes a tier that nothing names.
 pub(super) async fn delete(Path(tier): Path<String>, ask: Ask) -> Answered {
     ask.caller.write_platform()?;
-    ask.once(ask.delete(&place(&tier), &[])).await
+    ask.once(ask.delete(&place(&tier), Belongings::None)).await
 }

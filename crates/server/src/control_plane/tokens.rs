@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Entry, Kind};
 
-use super::answer::{Answer, Answered, document, listed, without_hash};
+use super::answer::{Answer, Answered, document, without_hash};
 use super::ask::{Ask, Path, now_ms};
+use super::belongings::Belongings;
 use super::keys::no_randomness;
-use super::lists::everywhere;
+use super::lists::{everywhere, list_some};
 use super::role::Role;
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
@@ -16,27 +17,10 @@ use crate::secret::{Secret, SecretHash, SecretKind, shown_prefix};
 
 /// The tokens that the caller may see.
 pub(super) async fn index(ask: Ask) -> Answered {
-    let (after, limit) = ask.page()?;
-    let (mut after, mut items) = (after.to_owned(), Vec::new());
-    loop {
-        let repository = ask.plane.catalogue.repository();
-        let page = repository
-            .list(Kind::Token, "", &after, limit)
-            .await
-            .map_err(WriteError::from)?;
-        let Some(last) = page.last() else {
-            return Ok(listed(items, None));
-        };
-        after.clone_from(&last.place.id);
-        for entry in &page {
-            if sees(&ask, entry) {
-                items.push(shown(entry));
-            }
-            if i64::try_from(items.len()).unwrap_or(limit) >= limit {
-                return Ok(listed(items, Some(entry.place.id.clone())));
-            }
-        }
-    }
+    list_some(&ask, Kind::Token, "", |entry| {
+        sees(&ask, entry).then(|| shown(entry))
+    })
+    .await
 }
 
 /// One token.
@@ -92,14 +76,12 @@ pub(super) async fn post(ask: Ask) -> Answered {
         "hash": SecretHash::of(secret.expose()).to_string(),
     });
     ask.once(async {
-        if let Some(org) = &org {
-            let known = super::orgs::known(&ask, org).await;
-            known.map_err(|problem| match problem.status {
-                404 => Problem::unprocessable(format!("`orgId`: there is no org `{org}`.")),
-                _ => problem,
-            })?;
-        }
-        let mut answer = ask.put(&everywhere(Kind::Token, &id), body).await?;
+        let above: Vec<_> = org.iter().map(|org| super::orgs::place(org)).collect();
+        let answer = ask.put_below(&above, &everywhere(Kind::Token, &id), body).await;
+        let mut answer = answer.map_err(|problem| match problem.status {
+            404 => Problem::unprocessable("`orgId`: there is no such org."),
+            _ => problem,
+        })?;
         if answer.status == StatusCode::CREATED {
             answer.body = without_hash(answer.body);
             answer.body["id"] = json!(id);
@@ -120,7 +102,7 @@ pub(super) async fn delete(Path(id): Path<String>, ask: Ask) -> Answered {
         if !may {
             return Err(Problem::forbidden("Your role does not allow this."));
         }
-        ask.delete(&entry.place, &[]).await
+        ask.delete(&entry.place, Belongings::None).await
     })
     .await
 }

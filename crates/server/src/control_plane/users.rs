@@ -8,6 +8,7 @@ use tollgate_catalog::repository::Kind;
 
 use super::answer::{Answer, Answered, document};
 use super::ask::{Ask, Path};
+use super::belongings::Belongings;
 use super::lists::{list, within};
 use super::orgs;
 use crate::answer::Problem;
@@ -32,16 +33,17 @@ pub(super) async fn get(Path((org, user)): Path<(String, String)>, ask: Ask) -> 
 /// Puts a user on a tier.
 pub(super) async fn put(Path((org, user)): Path<(String, String)>, ask: Ask) -> Answered {
     ask.caller.write_org_plan(&org)?;
-    orgs::known(&ask, &org).await?;
     let mut members = ask.object()?;
     Ask::named(&mut members, "userId", &user)?;
     let body = Value::Object(members);
     read_document::<UserPlan>(&body).map_err(WriteError::Problems)?;
-    ask.once(ask.put(&within(&org, Kind::User, &user), body)).await
+    let place = within(&org, Kind::User, &user);
+    ask.once(ask.put_below(&[orgs::place(&org)], &place, body)).await
 }
 
 /// Puts a user back on the org's tier.
 pub(super) async fn delete(Path((org, user)): Path<(String, String)>, ask: Ask) -> Answered {
     ask.caller.write_org_plan(&org)?;
-    ask.once(ask.delete(&within(&org, Kind::User, &user), &[])).await
+    ask.once(ask.delete(&within(&org, Kind::User, &user), Belongings::None))
+        .await
 }

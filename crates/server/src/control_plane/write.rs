@@ -7,6 +7,7 @@ use tollgate_catalog::repository::{Change, Entry, Place};
 
 use super::answer::{Answer, Answered, document, etag, without_hash};
 use super::ask::Ask;
+use super::belongings::Belongings;
 use crate::answer::Problem;
 use crate::catalogue::{Outcome, WriteError};
 
@@ -16,12 +17,18 @@ const TURNS: usize = 20;
 impl Ask {
     /// Replaces an entry whole, or makes it: 200 or 201.
     pub(super) async fn put(&self, place: &Place, body: Value) -> Answered {
-        self.put_if(place, body, |_| Ok(())).await
+        self.put_below(&[], place, body).await
+    }
+
+    /// The same below other entries: 404 if one of those is not there.
+    pub(super) async fn put_below(&self, above: &[Place], place: &Place, body: Value) -> Answered {
+        self.put_if(above, place, body, |_| Ok(())).await
     }
 
     /// The same where what is there allows it, looked at when nobody else can change it.
     pub(super) async fn put_if(
         &self,
+        above: &[Place],
         place: &Place,
         body: Value,
         allow: impl Fn(Option<&Entry>) -> Result<(), Problem> + Send + Sync,
@@ -30,6 +37,12 @@ impl Ask {
         let repository = self.plane.catalogue.repository();
         for _ in 0..TURNS {
             let turn = self.plane.catalogue.turn().await?;
+            for above in above {
+                let there = repository.get(above).await.map_err(WriteError::from)?.is_some();
+                if !there && !self.plane.catalogue.file().owns(above) {
+                    return Err(Problem::not_found());
+                }
+            }
             let before = repository.get(place).await.map_err(WriteError::from)?;
             self.check_conditions(before.as_ref())?;
             allow(before.as_ref())?;
@@ -63,7 +76,7 @@ impl Ask {
     }
 
     /// Deletes an entry, and with it what can't be without it: 204.
-    pub(super) async fn delete(&self, place: &Place, with: &[Change]) -> Answered {
+    pub(super) async fn delete(&self, place: &Place, with: Belongings<'_>) -> Answered {
         let dry_run = self.dry_run()?;
         let repository = self.plane.catalogue.repository();
         for _ in 0..TURNS {
@@ -73,7 +86,7 @@ impl Ask {
                 return Err(Problem::not_found());
             }
             self.check_conditions(before.as_ref())?;
-            let mut changes = with.to_vec();
+            let mut changes = with.gone(repository).await?;
             changes.push(Change {
                 place: place.clone(),
                 body: None,

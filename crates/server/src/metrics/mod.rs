@@ -47,6 +47,7 @@ pub struct Metrics {
     reload_failures: AtomicU64,
     catalogue_away: AtomicU64,
     catalogue_from_disk: AtomicU64,
+    policy_propagation_seconds: Histogram,
 }
 
 impl Default for Metrics {
@@ -64,6 +65,7 @@ impl Default for Metrics {
             reload_failures: AtomicU64::new(0),
             catalogue_away: AtomicU64::new(0),
             catalogue_from_disk: AtomicU64::new(0),
+            policy_propagation_seconds: Histogram::default(),
         }
     }
 }
@@ -73,6 +75,11 @@ impl Metrics {
     pub fn installed(&self, snapshot: &Snapshot) {
         self.slots.store(Arc::new(self.labels.slots(snapshot)));
         self.revision.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes how long a change that another node wrote took to be in force here.
+    pub fn propagated(&self, took: Duration) {
+        self.policy_propagation_seconds.observe(took);
     }
 
     /// Notes that a policy file was not applied.
@@ -271,6 +278,11 @@ impl Scrape {
         let help = "Time to resolve and decide a stack";
         let family = encoder.encode_descriptor("decision_seconds", help, None, MetricType::Histogram)?;
         Histogram::encode(blocks().map(|block| &block.decision_seconds), family)?;
+        let help = "Time from a change of the catalogue on another node to its being in force here";
+        let family =
+            encoder.encode_descriptor("policy_propagation_seconds", help, None, MetricType::Histogram)?;
+        let propagation = &self.metrics.policy_propagation_seconds;
+        Histogram::encode(std::iter::once(propagation), family)?;
         let help = "Time from a request's head to its answer";
         let mut family = encoder.encode_descriptor("request_seconds", help, None, MetricType::Histogram)?;
         let http = [("protocol", "http")];

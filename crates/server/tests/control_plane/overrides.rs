@@ -200,3 +200,27 @@ fn it_is_found_only_under_its_own_org() {
     assert_eq!(server.left("gold-org", &json!({"orgId": "globex"})), 3);
     assert_eq!(server.left("gold-org", &json!({"orgId": "acme"})), 5);
 }
+
+#[test]
+fn it_stays_with_the_policy_it_was_found_for() {
+    let (server, admin) = golden();
+    let target = format!(
+        "{OVERRIDES}/{}",
+        made(&admin, &json!({"scope": "org", "window": "1h", "limit": 5}))
+    );
+    let shown = admin.get(&target).expect(200);
+    assert_eq!(shown["policyId"], "gold-org");
+    assert_eq!((&shown["scope"], &shown["window"]), (&Value::Null, &Value::Null));
+    // Another that it might have been for.
+    admin.set(POLICIES, &hourly("gold-org-too", "gold", "org", 100));
+    let decision = server.allowed(&json!({"orgId": "acme", "cost": 0}));
+    assert_eq!(limit(&decision, "gold-org")["limit"], 5);
+    assert_eq!(limit(&decision, "gold-org-too")["limit"], 100);
+    admin.set(
+        "/v1/orgs/acme",
+        &json!({"tier": "gold", "timezone": "Europe/Berlin"}),
+    );
+    admin
+        .post(OVERRIDES, &json!({"scope": "org", "window": "1h", "limit": 6}))
+        .problem(422);
+}
