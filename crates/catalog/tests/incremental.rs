@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use tollgate_catalog::Request;
 use tollgate_catalog::document::parse_policy_set;
-use tollgate_catalog::model::{KeptOverride, Org, OrgRecord, PolicySet};
+use tollgate_catalog::model::{KeptOverride, Org, OrgRecord, PolicySet, Rollout, RolloutState, Share};
 use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::{KeySeed, Timestamp};
@@ -17,6 +17,8 @@ const TIERS: [&str; 3] = ["default", "Pro", "Gold"];
 enum Step {
     /// The limits of the policies.
     Policies(u64, u64),
+    /// A rollout's percentage and the limit it tries, or none.
+    Rollout(Option<(u8, u64)>),
     /// An org with a tier and overrides: app, limit, and whether for a route of its own.
     Org(usize, usize, Vec<(usize, u64, bool)>),
     Gone(usize),
@@ -28,13 +30,15 @@ fn step() -> impl Strategy<Value = Step> {
     let overrides = prop::collection::vec((0..3_usize, 1..50_u64, any::<bool>()), 0..4);
     prop_oneof![
         2 => (1..100_u64, 1..100_u64).prop_map(|(pro, gold)| Step::Policies(pro, gold)),
+        2 => prop::option::of((0..=100_u8, 1..100_u64)).prop_map(Step::Rollout),
         6 => (0..60_usize, 0..3_usize, overrides).prop_map(|(org, tier, all)| Step::Org(org, tier, all)),
         1 => (0..60_usize).prop_map(Step::Gone),
         3 => (0..60_usize).prop_map(Step::Asked),
     ]
 }
 
-fn set(pro: u64, gold: u64) -> PolicySet {
+/// The candidate has other limits of two policies, on a route of its own, and lacks one.
+fn set(pro: u64, gold: u64, rollout: Option<(u8, u64)>) -> PolicySet {
     let text = format!(
         "tiers: [{{tier: Pro}}, {{tier: Gold}}]
 policies:
@@ -42,7 +46,26 @@ policies:
   - {{id: pro, orgTier: Pro, algorithm: fixed_window, limit: {pro}, window: 1m}}
   - {{id: gold, orgTier: Gold, endpointPattern: POST /a, algorithm: fixed_window, limit: {gold}, window: 1h}}"
     );
-    parse_policy_set(&text).unwrap()
+    let rollout = rollout.map(|(percent, limit)| {
+        let text = format!(
+            "policies:
+  - {{id: app, scope: app, algorithm: fixed_window, limit: {limit}, window: 1m}}
+  - {{id: new, endpointPattern: GET /own, limit: {limit}, window: 1m}}"
+        );
+        Rollout {
+            share: Share {
+                rollout: "trial".to_owned(),
+                percent,
+            },
+            policies: parse_policy_set(&text).unwrap().policies,
+            removes: vec!["pro".to_owned()],
+            state: RolloutState::Open,
+        }
+    });
+    PolicySet {
+        rollout,
+        ..parse_policy_set(&text).unwrap()
+    }
 }
 
 fn name(org: usize) -> String {
@@ -92,14 +115,18 @@ proptest! {
 
     #[test]
     fn changed_step_by_step_is_compiled_at_once(steps in prop::collection::vec(step(), 1..120)) {
-        let (mut pro, mut gold) = (10, 20);
+        let (mut pro, mut gold, mut rollout) = (10, 20, None);
         let mut orgs: std::collections::BTreeMap<usize, OrgRecord> = std::collections::BTreeMap::new();
-        let mut snapshot = Snapshot::compile(&set(pro, gold), SEED, None).unwrap();
+        let mut snapshot = Snapshot::compile(&set(pro, gold, None), SEED, None).unwrap();
         for step in steps {
             match step {
                 Step::Policies(new_pro, new_gold) => {
                     (pro, gold) = (new_pro, new_gold);
-                    snapshot = snapshot.with_common(&set(pro, gold), NOW).unwrap();
+                    snapshot = snapshot.with_common(&set(pro, gold, rollout), NOW).unwrap();
+                }
+                Step::Rollout(next) => {
+                    rollout = next;
+                    snapshot = snapshot.with_common(&set(pro, gold, rollout), NOW).unwrap();
                 }
                 Step::Org(org, tier, overrides) => {
                     let record = record(org, tier, &overrides);
@@ -114,7 +141,7 @@ proptest! {
             }
             prop_assert_eq!(snapshot.org_count(), orgs.len());
         }
-        let once = Snapshot::compile(&set(pro, gold), SEED, None).unwrap();
+        let once = Snapshot::compile(&set(pro, gold, rollout), SEED, None).unwrap();
         let once = once.with_idle_orgs(orgs.into_values().collect());
         for org in 0..60 {
             for app in ["app-0", "app-1", "app-2"] {

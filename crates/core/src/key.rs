@@ -42,6 +42,13 @@ impl IdHash {
         )
     }
 
+    /// The hash of the same id in the world of another.
+    #[must_use]
+    pub fn within(self, world: Self) -> Self {
+        let key = CounterKey::new(self).and(world);
+        Self(key.0, key.1)
+    }
+
     /// 64 bits of it, for tables and shards.
     pub fn short(self) -> u64 {
         self.0

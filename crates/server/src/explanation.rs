@@ -18,6 +18,8 @@ use crate::fit::misfits;
 pub struct Explanation {
     /// The org's tier.
     pub tier: String,
+    /// Which policy set decides, while a rollout is open.
+    pub rollout: Option<Side>,
     /// The endpoint as it is counted.
     pub endpoint: Option<String>,
     /// Its class.
@@ -32,6 +34,33 @@ pub struct Explanation {
     pub skipped: Vec<Skipped>,
     /// Numbers that don't fit together.
     pub warnings: Vec<String>,
+}
+
+/// The policy set that decides for an org while a rollout is open.
+#[derive(Debug, Serialize)]
+pub struct Side {
+    /// The rollout.
+    pub id: String,
+    /// How many of a hundred orgs its candidate decides.
+    pub percent: u8,
+    /// `candidate` or `active`.
+    pub set: &'static str,
+}
+
+impl Side {
+    /// The side that an org is on.
+    pub fn of(snapshot: &Snapshot, org: Option<&str>) -> Option<Self> {
+        let share = snapshot.share()?;
+        Some(Self {
+            id: share.rollout.clone(),
+            percent: share.percent,
+            set: if snapshot.is_candidate(org) {
+                "candidate"
+            } else {
+                "active"
+            },
+        })
+    }
 }
 
 /// A policy that applies.
@@ -113,6 +142,7 @@ pub fn explain(
         });
     Ok(Explanation {
         tier: checked.stack.tier.name.to_string(),
+        rollout: Side::of(snapshot, request.org),
         endpoint: request.endpoint.as_ref().map(ToString::to_string),
         class: checked
             .stack
@@ -155,14 +185,19 @@ pub fn origin(limit: &Limit) -> String {
             String::new()
         }
     };
+    let set = match origin.other_set.as_deref() {
+        None => String::new(),
+        Some(other) if other.candidate => format!("candidate of the rollout {}, tried: ", other.rollout),
+        Some(other) => format!("active set, counted on during the rollout {}: ", other.rollout),
+    };
     let Some(note) = &origin.overridden else {
         let tier = origin
             .tier
             .as_deref()
             .map_or("every tier".to_owned(), |tier| format!("tier {tier}"));
-        return format!("policy for {tier}{}", line(origin.line));
+        return format!("{set}policy for {tier}{}", line(origin.line));
     };
-    let mut words = format!("override for {}{}", note.who, line(note.line));
+    let mut words = format!("{set}override for {}{}", note.who, line(note.line));
     if let Some(hidden) = note.hides {
         let _ = write!(words, ", hides {hidden} of the policy");
     }

@@ -23,6 +23,7 @@ pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
         endpoint_classes: read_each(&mut fields, "endpointClasses", &mut problems, EndpointClass::read),
         policies: read_each(&mut fields, "policies", &mut problems, Policy::read),
         overrides: read_each(&mut fields, "overrides", &mut problems, Override::read),
+        rollout: None,
     };
     fields.finish(&mut problems);
     check_repeats(&set, &mut problems);

@@ -5,6 +5,7 @@ mod org;
 mod overrides;
 mod policy;
 mod reset;
+mod rollout;
 mod scope;
 mod user;
 mod window;
@@ -14,6 +15,7 @@ pub use org::{Org, OrgRecord, read_zone};
 pub use overrides::{KeptOverride, Override, Who};
 pub use policy::{Accuracy, Descriptor, FailMode, Policy, PolicyMode, Values, Zone};
 pub use reset::Reset;
+pub use rollout::{Rollout, RolloutState, Share};
 pub use scope::{Dimension, Scope};
 pub use user::UserPlan;
 pub use window::Window;
@@ -83,4 +85,6 @@ pub struct PolicySet {
     pub policies: Vec<Policy>,
     /// The overrides, older ones first.
     pub overrides: Vec<Override>,
+    /// The rollout that is open. A policy file has none.
+    pub rollout: Option<Rollout>,
 }

@@ -166,6 +166,16 @@ impl Policy {
         (problems.0.len() == before).then_some(policy)
     }
 
+    /// Whether another is the same, wherever it stands.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        let line = self.line;
+        *self
+            == Self {
+                line,
+                ..other.clone()
+            }
+    }
+
     /// An id made of tier, scope, pattern, algorithm and window, for a policy that brings none.
     fn derived_id(&self) -> String {
         let mut id = String::new();

@@ -4,7 +4,7 @@ use super::{Kind, RepositoryError};
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Tier,
         Self::Org,
         Self::User,
@@ -14,6 +14,7 @@ impl Kind {
         Self::Override,
         Self::EndpointClasses,
         Self::Reset,
+        Self::Rollout,
         Self::Token,
     ];
 
@@ -29,6 +30,7 @@ impl Kind {
             Self::Override => "override",
             Self::EndpointClasses => "endpointClasses",
             Self::Reset => "reset",
+            Self::Rollout => "rollout",
             Self::Token => "token",
         }
     }

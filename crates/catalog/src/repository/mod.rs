@@ -50,6 +50,8 @@ pub enum Kind {
     EndpointClasses,
     /// Counters of an org that were emptied.
     Reset,
+    /// A candidate set of policies beside the active one.
+    Rollout,
     /// A token for the control plane.
     Token,
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use tollgate_core::{Algorithm, KeySeed};
 
 use super::Tier;
+use super::beside::Beside;
 use super::limit::{Limit, Routes};
 use super::org::OrgEntry;
 use super::resolve::sort_key;
@@ -16,8 +17,11 @@ pub(super) struct Common {
     pub(super) seed: KeySeed,
     /// As they were written, for overrides to change.
     pub(super) policies: Vec<Policy>,
-    /// The same, compiled, in the same order.
+    /// The same, compiled, in the same order, and after them the [besides](super::beside).
     pub(super) limits: Vec<Limit>,
+    /// The besides: where each is here, by its number in the other set.
+    pub(super) besides: HashMap<u32, u32>,
+    pub(super) beside: Option<Beside>,
     pub(super) tiers: Vec<Tier>,
     pub(super) tier_names: HashMap<Box<str>, u32>,
     /// What an org is that the catalogue does not know.
@@ -33,13 +37,15 @@ pub(super) struct Common {
 }
 
 impl Common {
-    /// Compiles what of a set is not of an org. The tiers are those that are declared, and those that its orgs and
-    /// policies name.
-    pub(super) fn compile(set: &PolicySet, seed: KeySeed, problems: &mut Problems) -> Self {
+    /// Compiles some policies with what else of a set is not of an org. It is of use once it has its
+    /// [tiers](Self::add_tiers).
+    pub(super) fn of(set: &PolicySet, policies: Vec<Policy>, seed: KeySeed, problems: &mut Problems) -> Self {
         let mut common = Self {
             seed,
-            policies: set.policies.clone(),
+            policies,
             limits: Vec::new(),
+            besides: HashMap::new(),
+            beside: None,
             tiers: Vec::new(),
             tier_names: HashMap::new(),
             stranger: OrgEntry::plain(&Org::named(""), 0),
@@ -54,20 +60,25 @@ impl Common {
             class_of: Vec::new(),
         };
         common.add_classes(set);
-        common.add_limits(problems);
+        common.add_limits(set, problems);
+        common
+    }
+
+    /// Adds the tiers: those that are declared, and those that orgs and policies name. They and the routes have the
+    /// same numbers in the active set and in a candidate.
+    pub(super) fn add_tiers(&mut self, set: &PolicySet, problems: &mut Problems) {
         let named = set.tiers.iter().map(String::as_str);
         let of_orgs = set.orgs.iter().map(|org| org.tier.as_str());
-        let of_policies = set.policies.iter().filter_map(|policy| policy.tier.as_deref());
+        let of_policies = of_either_set(set).filter_map(|policy| policy.tier.as_deref());
         for name in [DEFAULT_TIER]
             .into_iter()
             .chain(named)
             .chain(of_orgs)
             .chain(of_policies)
         {
-            common.add_tier(name);
+            self.add_tier(name);
         }
-        common.check_shared_buckets(problems);
-        common
+        self.check_shared_buckets(problems);
     }
 
     /// The number of a tier; an unknown one counts as the default.
@@ -126,8 +137,13 @@ impl Common {
         }
     }
 
-    fn add_limits(&mut self, problems: &mut Problems) {
+    fn add_limits(&mut self, set: &PolicySet, problems: &mut Problems) {
         let mut own = OwnRoutes::default();
+        for policy in of_either_set(set) {
+            if matches!(policy.pattern, Pattern::Route(_)) {
+                self.routes_of(&policy.pattern, &mut own, policy.line, problems);
+            }
+        }
         let mut limits = Vec::with_capacity(self.policies.len());
         for policy in &self.policies {
             let routes = self.routes_of(&policy.pattern, &mut own, policy.line, problems);
@@ -160,7 +176,8 @@ impl Common {
     fn check_shared_buckets(&self, problems: &mut Problems) {
         for tier in &self.tiers {
             let mut seen: HashMap<_, &Limit> = HashMap::new();
-            for limit in tier.limits.iter().map(|index| &self.limits[*index as usize]) {
+            let own = tier.limits.iter().map(|index| &self.limits[*index as usize]);
+            for limit in own.filter(|limit| limit.origin.other_set.is_none()) {
                 if !matches!(
                     limit.rule.algorithm,
                     Algorithm::TokenBucket | Algorithm::LeakyBucket
@@ -194,6 +211,12 @@ impl OwnRoutes {
     pub(super) fn into_router(self) -> Option<Box<Router>> {
         (!self.numbers.is_empty()).then(|| Box::new(self.router))
     }
+}
+
+/// The policies of the active set, and those that a candidate has in their place or beside them.
+fn of_either_set(set: &PolicySet) -> impl Iterator<Item = &Policy> {
+    let of_candidate = set.rollout.iter().flat_map(|rollout| &rollout.policies);
+    set.policies.iter().chain(of_candidate)
 }
 
 fn everything() -> crate::route::Route {

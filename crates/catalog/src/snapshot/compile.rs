@@ -8,10 +8,10 @@ use std::sync::Arc;
 use tollgate_core::{IdHash, KeySeed, Nanos, Timestamp};
 
 use super::archive::{Archive, Span};
-use super::common::Common;
 use super::keys::KeyTable;
 use super::limit::Limit;
 use super::org::OrgEntry;
+use super::sets::Sets;
 use super::table::OrgTable;
 use super::{Catalogue, Past, Snapshot};
 use crate::document::Problems;
@@ -29,15 +29,15 @@ impl Snapshot {
         replaces: Option<(&Arc<Self>, Timestamp)>,
     ) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        let common = Arc::new(Common::compile(set, seed, &mut problems));
+        let sets = Arc::new(Sets::compile(set, seed, &mut problems));
         let records = records(set);
         let mut orgs = OrgTable::sized(records.len());
         for record in records {
-            let entry = common.compile_org(&record, &mut problems);
+            let entry = sets.compile_org(&record, &mut problems);
             orgs.put(seed.id(record.org.id.as_bytes()), Arc::new(record), Some(entry));
         }
         problems.sorted()?;
-        let catalogue = Arc::new(Catalogue { common, orgs });
+        let catalogue = Arc::new(Catalogue { sets, orgs });
         let formers = replaces.map_or_else(Vec::new, |(past, now)| {
             let anew = counts_anew(past.catalogue.compiled_limits(), catalogue.compiled_limits());
             past.remembered(anew, now)
@@ -50,17 +50,20 @@ impl Snapshot {
         })
     }
 
-    /// The same with other policies, tiers and classes; the orgs are compiled anew when they are asked for.
+    /// The same with other policies, tiers and classes, or another rollout; the orgs are compiled anew when they are asked for.
     pub fn with_common(&self, set: &PolicySet, now: Timestamp) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        let common = Common::compile(set, self.catalogue.common.seed, &mut problems);
+        let sets = Sets::compile(set, self.seed(), &mut problems);
         problems.sorted()?;
-        let anew = counts_anew(self.catalogue.common.limits.iter(), common.limits.iter());
+        // Whoever goes from one set to the other finds its counts there, so each is compared with itself.
+        let past = &self.catalogue.sets;
+        let anew = counts_anew(past.active.limits.iter(), sets.active.limits.iter());
+        let anew = anew.max(counts_anew(past.candidate_limits(), sets.candidate_limits()));
         Ok(Self {
             keys: self.keys.clone(),
             formers: self.remembered(anew, now),
             catalogue: Arc::new(Catalogue {
-                common: Arc::new(common),
+                sets: Arc::new(sets),
                 orgs: self.catalogue.orgs.uncompiled(),
             }),
         })
@@ -73,22 +76,20 @@ impl Snapshot {
         now: Timestamp,
     ) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        let common = &self.catalogue.common;
+        let sets = &self.catalogue.sets;
         let mut orgs = self.catalogue.orgs.clone();
         let mut anew = None;
         for (id, record) in changes {
-            let hash = common.seed.id(id.as_bytes());
+            let hash = self.seed().id(id.as_bytes());
             let Some(record) = record else {
                 orgs.remove(hash, &id);
                 continue;
             };
-            let entry = common.compile_org(&record, &mut problems);
-            let before = self.catalogue.orgs.get(hash, &id, common);
+            let entry = sets.compile_org(&record, &mut problems);
+            let shared = &sets.of(&entry).limits;
+            let before = self.catalogue.orgs.get(hash, &id, sets);
             let before = before.into_iter().flat_map(OrgEntry::limits);
-            anew = anew.max(counts_anew(
-                before.chain(&common.limits),
-                entry.limits().chain(&common.limits),
-            ));
+            anew = anew.max(counts_anew(before.chain(shared), entry.limits().chain(shared)));
             orgs.put(hash, Arc::new(record), Some(entry));
         }
         problems.sorted()?;
@@ -96,7 +97,7 @@ impl Snapshot {
             keys: self.keys.clone(),
             formers: self.remembered(anew, now),
             catalogue: Arc::new(Catalogue {
-                common: common.clone(),
+                sets: sets.clone(),
                 orgs,
             }),
         })
@@ -105,7 +106,7 @@ impl Snapshot {
     /// The same with some more orgs that were checked before. They are compiled when they are first asked for.
     #[must_use]
     pub fn with_idle_orgs(&self, records: Vec<OrgRecord>) -> Self {
-        let seed = self.catalogue.common.seed;
+        let seed = self.seed();
         let mut orgs = OrgTable::sized(self.catalogue.orgs.len() + records.len());
         orgs.adopt(&self.catalogue.orgs);
         for record in records {
@@ -117,7 +118,7 @@ impl Snapshot {
     /// The same with some more orgs that were checked before, whose records lie in an archive.
     #[must_use]
     pub fn with_archive(&self, archive: Arc<dyn Archive>, orgs: &[(Box<str>, Span)]) -> Self {
-        let seed = self.catalogue.common.seed;
+        let seed = self.seed();
         let filed = orgs.iter().map(|(id, span)| (seed.id(id.as_bytes()), *span));
         let mut table = OrgTable::filed(archive, &filed.collect::<Vec<_>>());
         table.adopt(&self.catalogue.orgs);
@@ -141,7 +142,7 @@ impl Snapshot {
             keys: self.keys.clone(),
             formers: self.formers.clone(),
             catalogue: Arc::new(Catalogue {
-                common: self.catalogue.common.clone(),
+                sets: self.catalogue.sets.clone(),
                 orgs,
             }),
         }
@@ -150,6 +151,10 @@ impl Snapshot {
     /// What the orgs were made from; some that don't mention a word may be left out.
     pub fn records_mentioning(&self, word: &str) -> impl Iterator<Item = io::Result<Arc<OrgRecord>>> {
         self.catalogue.orgs.records_mentioning(word)
+    }
+
+    fn seed(&self) -> KeySeed {
+        self.catalogue.sets.active.seed
     }
 
     /// The past that a snapshot after this one has to keep, while a counter of it may still matter. `anew` is
@@ -172,7 +177,8 @@ impl Snapshot {
 impl Catalogue {
     fn compiled_limits(&self) -> impl Iterator<Item = &Limit> {
         let own = self.orgs.compiled().flat_map(OrgEntry::limits);
-        self.common.limits.iter().chain(own)
+        let shared = self.sets.active.limits.iter();
+        shared.chain(self.sets.candidate_limits()).chain(own)
     }
 }
 

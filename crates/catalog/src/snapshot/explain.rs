@@ -77,8 +77,8 @@ impl Snapshot {
     /// What is in force for an org at an instant, from broad to narrow: the limits of its tier, with what stands
     /// in for them or beside them for all of it or for some.
     pub fn effective(&self, org: &str, now: Timestamp) -> Vec<Effective<'_>> {
-        let common = &self.catalogue.common;
         let entry = self.entry_of(Some(org));
+        let common = self.catalogue.sets.of(entry);
         let in_force = |when: &Condition| when.expires.is_none_or(|expires| now < expires);
         let mut all = Vec::new();
         for index in &common.tiers[entry.tier as usize].limits {
@@ -117,7 +117,7 @@ impl Snapshot {
     pub fn explain<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Vec<Explanation<'s>> {
         let catalogue = &*self.catalogue;
         let mut lookup = catalogue.look_up(request);
-        let org = lookup.org;
+        let (org, common) = (lookup.org, lookup.common);
         let mut judge = |limit: &'s Limit| {
             let verdict = limit.applies(request, &mut lookup.ids, &lookup.routes, lookup.class);
             Explanation {
@@ -127,11 +127,11 @@ impl Snapshot {
         };
         let mut all = Vec::new();
         let user = org.user(request.user);
-        for (index, limit) in (0..).zip(&catalogue.common.limits) {
+        for (index, limit) in (0..).zip(&common.limits) {
             let plan = user
                 .filter(|_| limit.counts_users())
                 .map_or(org.tier, |user| user.tier);
-            let tier = &catalogue.common.tiers[plan as usize];
+            let tier = &common.tiers[plan as usize];
             if let (false, Some(tier)) = (tier.limits.contains(&index), &limit.origin.tier) {
                 all.push(Explanation {
                     limit,

@@ -25,6 +25,19 @@ pub struct Origin {
     pub tier: Option<Box<str>>,
     /// The override that set some of them.
     pub overridden: Option<Box<OverrideNote>>,
+    /// The policy set it is of, if that is not the one that decides.
+    pub other_set: Option<Box<OtherSet>>,
+}
+
+/// The set that a limit is of while a rollout is open and the other one decides.
+#[derive(Debug, Clone)]
+pub struct OtherSet {
+    /// The policy's id there.
+    pub policy: Box<str>,
+    /// The rollout.
+    pub rollout: Box<str>,
+    /// Whether it is the candidate, or the active one.
+    pub candidate: bool,
 }
 
 /// What is worth telling about an override.
@@ -43,7 +56,7 @@ pub struct OverrideNote {
 }
 
 /// A compiled policy.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Limit {
     /// The policy's id.
     pub id: Box<str>,
@@ -121,6 +134,7 @@ impl Limit {
                 line: policy.line,
                 tier: policy.tier.as_deref().map(Into::into),
                 overridden: None,
+                other_set: None,
             },
             required_scope: policy.required_scope.as_deref().map(Into::into),
             descriptors: policy.descriptors.clone(),
@@ -210,6 +224,18 @@ impl Limit {
         }
         let home = if within_org { ids.org.short() } else { key.home() };
         Ok((key, home))
+    }
+
+    /// Makes it refuse nothing, or does away with it.
+    pub(super) fn shadow(&mut self, off: bool) {
+        self.mode = (!off).then_some(Mode::Shadow);
+        self.unconditional &= !off;
+    }
+
+    /// The id of the policy it comes from, of whichever set.
+    pub fn policy_id(&self) -> &str {
+        let other = self.origin.other_set.as_ref();
+        other.map_or(&*self.id, |other| &*other.policy)
     }
 
     /// The kind of limit, as the 429's `limit_type` names it.

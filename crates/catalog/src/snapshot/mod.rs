@@ -1,6 +1,7 @@
 //! The compiled catalogue: immutable, swapped whole, and quick to resolve a request in.
 
 mod archive;
+mod beside;
 mod buckets;
 mod common;
 mod compile;
@@ -11,6 +12,7 @@ mod limit;
 mod org;
 mod overriding;
 mod resolve;
+mod sets;
 mod table;
 
 use std::sync::Arc;
@@ -20,12 +22,13 @@ use tollgate_core::Timestamp;
 pub use archive::{Archive, Span};
 pub use explain::{Effective, Explanation, Skip, Verdict};
 pub use keys::{ApiKey, KeyHash};
-pub use limit::{Limit, Origin, OverrideNote};
+pub use limit::{Limit, Origin, OtherSet, OverrideNote};
 pub use resolve::Stack;
 
-use common::Common;
+use crate::model::Share;
 use keys::KeyTable;
 use org::OrgEntry;
+use sets::Sets;
 use table::OrgTable;
 
 /// A tier and the limits that apply to its orgs, from broad to narrow.
@@ -46,7 +49,7 @@ pub struct Snapshot {
 
 /// A compiled policy set by itself. It knows no past, so that one that is remembered keeps no others alive.
 struct Catalogue {
-    common: Arc<Common>,
+    sets: Arc<Sets>,
     orgs: OrgTable,
 }
 
@@ -60,17 +63,18 @@ struct Past {
 impl Snapshot {
     /// The tiers, the default one first.
     pub fn tiers(&self) -> &[Tier] {
-        &self.catalogue.common.tiers
+        &self.catalogue.sets.active.tiers
     }
 
     /// The names of the endpoint classes.
     pub fn classes(&self) -> &[Box<str>] {
-        &self.catalogue.common.class_names
+        &self.catalogue.sets.active.class_names
     }
 
-    /// The limits of every tier.
+    /// The limits of every tier, in the active set.
     pub fn limits(&self) -> &[Limit] {
-        &self.catalogue.common.limits
+        let active = &self.catalogue.sets.active;
+        active.limits.get(..active.policies.len()).unwrap_or_default()
     }
 
     /// How many orgs it knows.
@@ -78,31 +82,42 @@ impl Snapshot {
         self.catalogue.orgs.len()
     }
 
+    /// Which orgs a candidate decides, while a rollout is open.
+    pub fn share(&self) -> Option<&Share> {
+        self.catalogue.sets.share()
+    }
+
+    /// Whether it is the candidate that decides for an org, known or not.
+    pub fn is_candidate(&self, org: Option<&str>) -> bool {
+        self.entry_of(org).candidate
+    }
+
     /// The tier of an org, known or not.
     pub fn tier_of(&self, org: Option<&str>) -> &Tier {
-        &self.catalogue.common.tiers[self.entry_of(org).tier as usize]
+        &self.tiers()[self.entry_of(org).tier as usize]
     }
 
     fn entry_of(&self, org: Option<&str>) -> &OrgEntry {
-        let Catalogue { common, orgs } = &*self.catalogue;
-        let entry = org.and_then(|org| orgs.get(common.seed.id(org.as_bytes()), org, common));
-        entry.unwrap_or(&common.stranger)
+        let Catalogue { sets, orgs } = &*self.catalogue;
+        let entry = org.and_then(|org| orgs.get(sets.active.seed.id(org.as_bytes()), org, sets));
+        entry.unwrap_or_else(|| sets.stranger(org))
     }
 
-    /// The limits of a tier, from broad to narrow.
+    /// The limits of a tier, from broad to narrow, in the active set.
     pub fn limits_of<'s>(&'s self, tier: &'s Tier) -> impl Iterator<Item = &'s Limit> {
-        tier.limits
-            .iter()
-            .map(|index| &self.catalogue.common.limits[*index as usize])
+        let limits = tier.limits.iter();
+        limits.filter_map(|index| self.limits().get(*index as usize))
     }
 
     /// A tier's limits with what an org as a whole has in their place at an instant, and its own beside them.
-    pub fn limits_for_org<'s>(&'s self, org: Option<&str>, tier: &'s Tier, now: Timestamp) -> Vec<&'s Limit> {
+    pub fn limits_for_org<'s>(&'s self, org: Option<&str>, tier: &Tier, now: Timestamp) -> Vec<&'s Limit> {
         let entry = self.entry_of(org);
+        let common = self.catalogue.sets.of(entry);
+        let tier = &common.tiers[common.tier_number(&tier.name) as usize];
         let anyone = crate::Request::new();
         let replaced = |index: &u32| match entry.replacement(*index, &anyone, now) {
             Some(replacement) => &replacement.limit,
-            None => &self.catalogue.common.limits[*index as usize],
+            None => &common.limits[*index as usize],
         };
         let extras = entry.extras_for(&anyone, now);
         tier.limits
@@ -115,15 +130,15 @@ impl Snapshot {
     /// The id of the policy that an override of an org is for; `None` if it makes a limit of its own or does not
     /// fit.
     pub fn policy_of(&self, change: &crate::model::Override) -> Option<&str> {
-        let tier = self.entry_of(Some(&change.org)).tier;
-        let policy = self.catalogue.common.policy_of(change, tier)?;
+        let org = self.entry_of(Some(&change.org));
+        let policy = self.catalogue.sets.active.policy_of(change, org.tier)?;
         Some(&policy.id)
     }
 
     /// A tier by its name.
     pub fn tier(&self, name: &str) -> Option<&Tier> {
-        let common = &self.catalogue.common;
-        let number = common.tier_names.get(name)?;
-        Some(&common.tiers[*number as usize])
+        let active = &self.catalogue.sets.active;
+        let number = active.tier_names.get(name)?;
+        Some(&active.tiers[*number as usize])
     }
 }

@@ -11,6 +11,8 @@ use crate::route::Router;
 #[derive(Debug)]
 pub(super) struct OrgEntry {
     pub(super) tier: u32,
+    /// A rollout's candidate decides for it.
+    pub(super) candidate: bool,
     pub(super) zone: TimeZone,
     pub(super) anchor: BillingAnchor,
     /// Limits that stand in for a tier's; the first that fits wins.
@@ -56,7 +58,10 @@ impl ResetEntry {
     /// Whether a limit's counter for a request is one of them. Limits that span orgs are no org's to empty.
     pub(super) fn concerns(&self, limit: &Limit, request: &Request<'_>) -> bool {
         limit.scope.within_org()
-            && self.policy.as_deref().is_none_or(|policy| policy == &*limit.id)
+            && self
+                .policy
+                .as_deref()
+                .is_none_or(|policy| policy == limit.policy_id())
             && self.who.includes(request)
     }
 }
@@ -113,6 +118,7 @@ impl OrgEntry {
     pub(super) fn plain(org: &Org, tier: u32) -> Self {
         Self {
             tier,
+            candidate: false,
             zone: org.zone.clone(),
             anchor: org.anchor,
             replacements: Vec::new(),

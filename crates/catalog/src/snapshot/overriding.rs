@@ -8,11 +8,6 @@ use crate::model::{Dimension, KeptOverride, Org, OrgRecord, Override, Policy, Sc
 use crate::route::Pattern;
 
 impl Common {
-    /// Compiles an org that was checked before. What no longer fits since, because a policy went, does nothing.
-    pub(super) fn compile_known(&self, record: &OrgRecord) -> OrgEntry {
-        self.compile_org(record, &mut Problems::default())
-    }
-
     /// The policy that an override is for, whether it names it or is found by what it carries; `None` if it
     /// makes a limit of its own or does not fit.
     pub(super) fn policy_of(&self, change: &Override, tier: u32) -> Option<&Policy> {
@@ -113,7 +108,7 @@ impl OrgInMaking<'_, '_> {
         let fitting: Vec<u32> = of_tier
             .iter()
             .copied()
-            .filter(|index| fits(&policies[*index as usize]))
+            .filter(|index| policies.get(*index as usize).is_some_and(fits))
             .collect();
         match fitting.as_slice() {
             [index] => Ok(Pick::Policy(*index)),

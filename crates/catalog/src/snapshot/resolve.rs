@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use tollgate_core::{Calendar, Former, Level, Timestamp};
 
+use super::common::Common;
 use super::ids::Ids;
 use super::limit::Limit;
 use super::org::{OrgEntry, UserEntry};
@@ -35,6 +36,8 @@ pub struct Stack<'s> {
 pub(super) struct Lookup<'s, 'r, 'a> {
     pub(super) ids: Ids<'r, 'a>,
     pub(super) org: &'s OrgEntry,
+    /// The policy set that decides for the org.
+    pub(super) common: &'s Common,
     pub(super) routes: Matches,
     pub(super) class: Option<u32>,
 }
@@ -68,19 +71,19 @@ impl Catalogue {
             levels: SmallVec::new(),
             limits: SmallVec::new(),
             formers: SmallVec::new(),
-            tier: &self.common.tiers[0],
+            tier: &self.sets.active.tiers[0],
             tier_index: 0,
             class: None,
-            zone: &self.common.stranger.zone,
+            zone: &self.sets.active.stranger.zone,
             unreadable: false,
         }
     }
 
-    /// Fills a stack by this policy set alone.
+    /// Fills a stack by these policies alone.
     fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp, stack: &mut Stack<'s>) {
         let mut lookup = self.look_up(request);
-        let org = lookup.org;
-        stack.tier = &self.common.tiers[org.tier as usize];
+        let (org, common) = (lookup.org, lookup.common);
+        stack.tier = &common.tiers[org.tier as usize];
         stack.tier_index = org.tier;
         stack.class = lookup.class;
         stack.zone = &org.zone;
@@ -88,7 +91,7 @@ impl Catalogue {
         let overridden = !org.replacements.is_empty();
         let user = org.user(request.user);
         for index in &stack.tier.limits {
-            if user.is_some() && self.common.limits[*index as usize].counts_users() {
+            if user.is_some() && common.limits[*index as usize].counts_users() {
                 continue;
             }
             let limit = match overridden
@@ -96,12 +99,12 @@ impl Catalogue {
                 .flatten()
             {
                 Some(replacement) => &replacement.limit,
-                None => &self.common.limits[*index as usize],
+                None => &common.limits[*index as usize],
             };
             stack.push(limit, org, request, &mut lookup);
         }
         if let Some(user) = user {
-            self.push_plan(user, org, request, now, &mut lookup, stack);
+            push_plan(user, request, now, &mut lookup, stack);
         }
         for extra in org.extras_for(request, now) {
             stack.push(&extra.limit, org, request, &mut lookup);
@@ -109,39 +112,17 @@ impl Catalogue {
         if user.is_some() || !org.extras.is_empty() {
             stack.sort();
         }
-    }
-
-    /// Adds the limits on users of the tier that a user is on by themselves.
-    fn push_plan<'s>(
-        &'s self,
-        user: &'s UserEntry,
-        org: &'s OrgEntry,
-        request: &Request<'_>,
-        now: Timestamp,
-        lookup: &mut Lookup<'_, '_, '_>,
-        stack: &mut Stack<'s>,
-    ) {
-        for index in &self.common.tiers[user.tier as usize].limits {
-            let limit = &self.common.limits[*index as usize];
-            if !limit.counts_users() {
-                continue;
-            }
-            let limit = org
-                .replacement(*index, request, now)
-                .map_or(limit, |replacement| &*replacement.limit);
-            let before = stack.levels.len();
-            stack.push(limit, org, request, lookup);
-            if let Some(level) = stack.levels.get_mut(before) {
-                level.calendar.anchor = user.anchor;
-            }
+        if org.candidate {
+            stack.start_from_kept();
         }
     }
 
     pub(super) fn look_up<'s, 'r, 'a>(&'s self, request: &'r Request<'a>) -> Lookup<'s, 'r, 'a> {
-        let common = &*self.common;
-        let ids = Ids::new(common.seed, request);
-        let org = request.org.and_then(|org| self.orgs.get(ids.known, org, common));
-        let org = org.unwrap_or(&common.stranger);
+        let sets = &*self.sets;
+        let ids = Ids::new(sets.active.seed, request);
+        let org = request.org.and_then(|org| self.orgs.get(ids.known, org, sets));
+        let org = org.unwrap_or_else(|| sets.stranger(request.org));
+        let common = sets.of(org);
         let (mut routes, mut class) = (Matches::new(), None);
         if let Some(endpoint) = &request.endpoint {
             let classes = common.classes.matches(endpoint);
@@ -154,8 +135,34 @@ impl Catalogue {
         Lookup {
             ids,
             org,
+            common,
             routes,
             class,
+        }
+    }
+}
+
+/// Adds the limits on users of the tier that a user is on by themselves.
+fn push_plan<'s>(
+    user: &'s UserEntry,
+    request: &Request<'_>,
+    now: Timestamp,
+    lookup: &mut Lookup<'s, '_, '_>,
+    stack: &mut Stack<'s>,
+) {
+    let (org, common) = (lookup.org, lookup.common);
+    for index in &common.tiers[user.tier as usize].limits {
+        let limit = &common.limits[*index as usize];
+        if !limit.counts_users() {
+            continue;
+        }
+        let limit = org
+            .replacement(*index, request, now)
+            .map_or(limit, |replacement| &*replacement.limit);
+        let before = stack.levels.len();
+        stack.push(limit, org, request, lookup);
+        if let Some(level) = stack.levels.get_mut(before) {
+            level.calendar.anchor = user.anchor;
         }
     }
 }
@@ -216,6 +223,41 @@ impl<'s> Stack<'s> {
                     calendar: level.calendar,
                     key: level.key,
                     home: level.home,
+                });
+            }
+        }
+        // A counter that is still untouched began with those, and was never told what they have left.
+        for former in &past.formers {
+            let id = &past.limits[former.level].id;
+            let here = self.limits.iter().position(|known| known.id == *id);
+            if let Some(level) = here.filter(|here| self.levels[*here].key != former.key) {
+                self.formers.push(Former { level, ..*former });
+            }
+        }
+    }
+
+    /// Lets levels of a candidate that count anew begin with no more room than the active limits have left that
+    /// they replace. Those are in the stack, since their counts are kept.
+    fn start_from_kept(&mut self) {
+        for place in 0..self.limits.len() {
+            let other = self.limits[place].origin.other_set.as_ref();
+            let Some(kept) = other.filter(|other| !other.candidate) else {
+                continue;
+            };
+            if let Some(level) = self.limits.iter().position(|limit| limit.id == kept.policy) {
+                let Level {
+                    rule,
+                    calendar,
+                    key,
+                    home,
+                    ..
+                } = self.levels[place];
+                self.formers.push(Former {
+                    level,
+                    rule,
+                    calendar,
+                    key,
+                    home,
                 });
             }
         }

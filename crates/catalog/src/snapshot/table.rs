@@ -13,8 +13,8 @@ use tollgate_core::IdHash;
 
 use super::archive::{Archive, Span};
 use super::buckets::{Buckets, Hashed};
-use super::common::Common;
 use super::org::OrgEntry;
+use super::sets::Sets;
 use crate::model::OrgRecord;
 
 type Entry = OnceLock<Arc<OrgEntry>>;
@@ -71,9 +71,9 @@ impl OrgTable {
         }
     }
 
-    /// What is known of an org, compiled against what all orgs have in common.
+    /// What is known of an org, compiled against what all orgs that are decided alike have in common.
     #[inline]
-    pub(super) fn get<'t>(&'t self, hash: IdHash, id: &str, common: &'t Common) -> Option<&'t OrgEntry> {
+    pub(super) fn get<'t>(&'t self, hash: IdHash, id: &str, sets: &'t Sets) -> Option<&'t OrgEntry> {
         let (bucket, place, slot) = self.slots.find_at(hash.short(), |slot| slot.is(hash, id))?;
         let entry = if slot.epoch == self.epoch {
             &slot.entry
@@ -84,19 +84,19 @@ impl OrgTable {
         };
         match entry.get() {
             Some(entry) => Some(entry),
-            None => Some(self.compile(slot, entry, common)),
+            None => Some(self.compile(slot, entry, sets)),
         }
     }
 
     #[cold]
-    fn compile<'t>(&self, slot: &Slot, entry: &'t Entry, common: &'t Common) -> &'t OrgEntry {
+    fn compile<'t>(&self, slot: &Slot, entry: &'t Entry, sets: &'t Sets) -> &'t OrgEntry {
         match self.record(slot) {
             Ok(record) => entry.get_or_init(|| {
                 self.compiled.fetch_add(1, Ordering::Relaxed);
-                Arc::new(common.compile_known(&record))
+                Arc::new(sets.compile_known(&record))
             }),
             // Not kept: the next request tries again.
-            Err(_) => &common.unreadable,
+            Err(_) => &sets.active.unreadable,
         }
     }
 

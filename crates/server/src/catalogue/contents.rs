@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 use tollgate_catalog::model::{
-    EndpointClass, KeptOverride, Org, OrgRecord, Policy, PolicySet, Reset, UserPlan, Who,
+    EndpointClass, KeptOverride, Org, OrgRecord, Policy, PolicySet, Reset, Rollout, UserPlan, Who,
 };
 use tollgate_catalog::repository::{Entry, Kind, Place, Repository, RepositoryError};
 use tollgate_catalog::snapshot::{ApiKey, KeyHash};
@@ -42,6 +42,8 @@ pub(super) struct Contents {
     pub(super) tiers: BTreeSet<String>,
     pub(super) policies: BTreeMap<String, Policy>,
     pub(super) classes: Vec<EndpointClass>,
+    /// The one that is open.
+    pub(super) rollout: Option<Rollout>,
     pub(super) tokens: HashMap<SecretHash, Token>,
     /// The hashes of each key, by its org and id.
     pub(super) keys: HashMap<(String, String), Vec<KeyHash>>,
@@ -145,6 +147,7 @@ impl Contents {
                 Some(policy) => drop(self.policies.insert(id.to_owned(), policy)),
                 None => drop(self.policies.remove(id)),
             },
+            Kind::Rollout => self.take_rollout(id, entry.and_then(document)),
             Kind::EndpointClasses => self.classes = entry.map_or_else(Vec::new, classes),
             Kind::Token => {
                 self.tokens.retain(|_, token| token.id != id);
@@ -188,6 +191,7 @@ impl Contents {
         if set.endpoint_classes.is_empty() {
             set.endpoint_classes.clone_from(&self.classes);
         }
+        set.rollout = self.rollout_beside(file);
         set
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tollgate_catalog::document::{Fields, Node, Problems};
-use tollgate_catalog::model::{EndpointClass, Org, Override, Policy, UserPlan, read_tier};
+use tollgate_catalog::model::{EndpointClass, Org, Override, Policy, Rollout, UserPlan, read_tier};
 
 /// Something that can be read from a JSON object.
 pub trait Document: Sized {
@@ -30,7 +30,7 @@ macro_rules! document {
     };
 }
 
-document!(EndpointClass, Org, Override, Policy, UserPlan);
+document!(EndpointClass, Org, Override, Policy, Rollout, UserPlan);
 
 /// Reads a JSON object.
 pub fn read_document<T: Document>(value: &Value) -> Result<T, Problems> {

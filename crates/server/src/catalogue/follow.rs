@@ -159,7 +159,10 @@ impl Catalogue {
                         gone.extend(contents.keys.get(&name).into_iter().flatten().copied());
                     }
                     there.extend(contents.take(&place, entry.as_ref()));
-                    common |= matches!(kind, Kind::Tier | Kind::Policy | Kind::EndpointClasses);
+                    common |= matches!(
+                        kind,
+                        Kind::Tier | Kind::Policy | Kind::EndpointClasses | Kind::Rollout
+                    );
                 }
             }
             contents.in_force += usize::from(matters(place.kind));

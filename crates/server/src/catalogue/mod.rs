@@ -14,6 +14,7 @@ mod follow;
 mod keep;
 mod keys;
 mod references;
+mod rollouts;
 mod whole;
 mod write;
 

@@ -6,17 +6,19 @@ use tollgate_catalog::snapshot::Snapshot;
 
 use super::contents::Contents;
 use super::documents::{Document, read_document};
-use super::{FileSet, WriteError};
+use super::{FileSet, WriteError, rollouts};
 
-/// Looks at changes with all the rest as it will be.
+/// Looks at changes with all the rest as it was before, and as it will be.
 pub(super) fn check(
     changes: &[Change],
+    before: &Contents,
     contents: &Contents,
     snapshot: &Snapshot,
     file: &FileSet,
 ) -> Result<(), WriteError> {
     for change in changes {
         let id = &change.place.id;
+        rollouts::check(change, before, contents, snapshot, file)?;
         match (&change.body, change.place.kind) {
             (Some(body), Kind::Org) => {
                 let org = document::<Org>(body);
@@ -45,10 +47,7 @@ pub(super) fn check(
                 }
             }
             (None, Kind::Policy) => {
-                let overrides = count(snapshot, id, |record| {
-                    let overrides = record.overrides.iter();
-                    overrides.filter(|change| change.names(id)).count()
-                })?;
+                let overrides = overrides_of(snapshot, id)?;
                 if overrides > 0 {
                     return Err(WriteError::InUse(format!(
                         "{overrides} overrides are for the policy `{id}`."
@@ -61,6 +60,14 @@ pub(super) fn check(
     Ok(())
 }
 
+/// How many overrides name a policy.
+pub(super) fn overrides_of(snapshot: &Snapshot, policy: &str) -> Result<usize, WriteError> {
+    count(snapshot, policy, |record| {
+        let overrides = record.overrides.iter();
+        overrides.filter(|change| change.names(policy)).count()
+    })
+}
+
 /// Counts something in all records that may mention a word. Idle ones are read from disk.
 fn count(snapshot: &Snapshot, word: &str, of: impl Fn(&OrgRecord) -> usize) -> Result<usize, WriteError> {
     let mut sum = 0;
@@ -70,7 +77,11 @@ fn count(snapshot: &Snapshot, word: &str, of: impl Fn(&OrgRecord) -> usize) -> R
     Ok(sum)
 }
 
-fn tier_known(contents: &Contents, file: &FileSet, tier: Option<String>) -> Result<(), WriteError> {
+pub(super) fn tier_known(
+    contents: &Contents,
+    file: &FileSet,
+    tier: Option<String>,
+) -> Result<(), WriteError> {
     let Some(tier) = tier else { return Ok(()) };
     let set = &file.set;
     // A file that declares no tiers has those that it names.

@@ -102,7 +102,7 @@ impl Turn<'_> {
         let places: BTreeSet<_> = changes.iter().map(|change| change.place.clone()).collect();
         let mut next = self.contents.clone();
         let snapshot = catalogue.preview(&mut next, places, changes).await?;
-        references::check(changes, &next, &snapshot, &file)?;
+        references::check(changes, &self.contents, &next, &snapshot, &file)?;
         if dry_run {
             return Ok(Outcome::WouldBeWritten);
         }

@@ -103,6 +103,13 @@ fn by_server(args: &Args, body: &Value) -> Result<Value, String> {
 fn print(explained: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     anstream::println!("tier {}", text(&explained["tier"]));
+    let rollout = &explained["rollout"];
+    if let (Some(set), Some(id)) = (rollout["set"].as_str(), rollout["id"].as_str()) {
+        anstream::println!(
+            "decided by the {set} set of the rollout {id} ({} %)",
+            rollout["percent"]
+        );
+    }
     if let Some(endpoint) = explained["endpoint"].as_str() {
         let class = explained["class"]
             .as_str()

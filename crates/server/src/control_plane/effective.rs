@@ -11,7 +11,7 @@ use super::ask::{Ask, Path};
 use super::orgs;
 use crate::answer::mode_name;
 use crate::clock;
-use crate::explanation::{algorithm_name, origin};
+use crate::explanation::{Side, algorithm_name, origin};
 use crate::fit::misfits;
 
 /// The effective policies, from broad to narrow, and the tightest at each level.
@@ -44,13 +44,18 @@ pub(super) async fn get(Path(org): Path<String>, ask: Ask) -> Answered {
         .collect();
     let limits: Vec<&Limit> = visible.iter().map(|one| one.limit).collect();
     let warnings: Vec<String> = misfits(&limits, 1).iter().map(ToString::to_string).collect();
-    Ok(Answer::ok(json!({
+    let mut answer = json!({
         "orgId": org,
         "tier": snapshot.tier_of(Some(&org)).name,
         "items": visible.into_iter().map(shown).collect::<Vec<_>>(),
         "tightest": tightest,
         "warnings": warnings,
-    })))
+    });
+    // Whom something is tried on is the platform's to know.
+    if !tenant {
+        answer["rollout"] = json!(Side::of(&snapshot, Some(&org)));
+    }
+    Ok(Answer::ok(answer))
 }
 
 fn shown(one: &Effective<'_>) -> Value {

@@ -22,6 +22,7 @@ mod overrides;
 mod policies;
 mod reset;
 pub mod role;
+mod rollouts;
 mod tiers;
 mod token;
 mod tokens;
@@ -74,6 +75,16 @@ pub fn router(plane: Arc<ControlPlane>) -> Router {
             "/v1/ratelimit/endpoint-classes",
             get(endpoint_classes::get).put(endpoint_classes::put),
         )
+        .route(
+            "/v1/ratelimit/rollouts",
+            get(rollouts::index).post(rollouts::post),
+        )
+        .route(
+            "/v1/ratelimit/rollouts/{id}",
+            get(rollouts::get).put(rollouts::put).delete(rollouts::delete),
+        )
+        .route("/v1/ratelimit/rollouts/{id}/promote", post(rollouts::promote))
+        .route("/v1/ratelimit/rollouts/{id}/rollback", post(rollouts::rollback))
         .route("/v1/tiers", get(tiers::index))
         .route(
             "/v1/tiers/{tier}",

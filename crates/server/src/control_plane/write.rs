@@ -112,6 +112,45 @@ impl Ask {
         Err(busy())
     }
 
+    /// Changes an entry that is there, and others with it, all or none: 200. What is to be changed follows from the
+    /// entry, looked at when nobody else can change it; the last change is its own.
+    pub(super) async fn change(
+        &self,
+        place: &Place,
+        why: &str,
+        changes: impl Fn(&Entry) -> Result<Vec<Change>, Problem> + Send + Sync,
+    ) -> Answered {
+        let dry_run = self.dry_run()?;
+        let repository = self.plane.catalogue.repository();
+        for _ in 0..TURNS {
+            let turn = self.plane.catalogue.turn().await?;
+            let before = repository.get(place).await.map_err(WriteError::from)?;
+            let before = before.ok_or_else(Problem::not_found)?;
+            self.check_conditions(Some(&before))?;
+            let changes = changes(&before)?;
+            let bodies = changes.iter().map(|change| change.body.as_deref().map(read));
+            let bodies: Vec<Option<Value>> = bodies.collect();
+            match turn.commit(&self.author(why), &changes, dry_run).await? {
+                Outcome::Behind => {}
+                Outcome::WouldBeWritten => {
+                    let mut shown = Vec::new();
+                    for (change, body) in changes.iter().zip(&bodies) {
+                        let before = repository.get(&change.place).await.map_err(WriteError::from)?;
+                        shown.push(change_shown(&change.place, before.as_ref(), body.as_ref()));
+                    }
+                    return Ok(would_change(&shown));
+                }
+                Outcome::Written(revision) => {
+                    return Ok(Answer {
+                        revision: Some(revision),
+                        ..Answer::ok(bodies.into_iter().last().flatten().unwrap_or(Value::Null))
+                    });
+                }
+            }
+        }
+        Err(busy())
+    }
+
     /// `If-Match` and `If-None-Match` against lost updates.
     fn check_conditions(&self, before: Option<&Entry>) -> Result<(), Problem> {
         let tags = |name| {
@@ -140,6 +179,10 @@ impl Ask {
     }
 }
 
+fn read(body: &str) -> Value {
+    serde_json::from_str(body).unwrap_or(Value::Null)
+}
+
 fn reason(body: &Value) -> &str {
     body["reason"].as_str().unwrap_or_default()
 }
@@ -148,7 +191,7 @@ fn would_change(changes: &[Value]) -> Answer {
     Answer::ok(json!({"dryRun": true, "changes": changes}))
 }
 
-fn change_shown(place: &Place, before: Option<&Entry>, after: Option<&Value>) -> Value {
+pub(super) fn change_shown(place: &Place, before: Option<&Entry>, after: Option<&Value>) -> Value {
     json!({
         "kind": place.kind.name(),
         "orgId": if place.org.is_empty() { Value::Null } else { json!(place.org) },

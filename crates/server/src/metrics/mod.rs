@@ -159,8 +159,13 @@ fn classify(checked: &Checked<'_>) -> (usize, usize) {
     if let Some(binding) = checked.decision.binding {
         return (labels::DENIED, scope_of(binding));
     }
-    let mut violated =
-        (0..checked.stack.levels.len()).filter(|place| !checked.decision.outcomes[*place].fits);
+    // Limits that are only kept for a rollback are nobody's to answer for.
+    let answers = |place: &usize| {
+        let other = checked.stack.limits[*place].origin.other_set.as_ref();
+        other.is_none_or(|other| other.candidate)
+    };
+    let violated = (0..checked.stack.levels.len()).filter(|place| !checked.decision.outcomes[*place].fits);
+    let mut violated = violated.filter(answers);
     match violated.next() {
         Some(place) if checked.stack.levels[place].mode == Mode::Shadow => {
             (labels::WOULD_DENY, scope_of(place))
@@ -187,6 +192,7 @@ impl Collector for Scrape {
         self.encode_decisions(&mut encoder)?;
         self.encode_times(&mut encoder)?;
         let usage = self.engine.store.usage();
+        let percent = self.engine.snapshot().share().map(|share| share.percent);
         let gauges = [
             (
                 "counters",
@@ -207,6 +213,16 @@ impl Collector for Scrape {
                 "catalogue_from_disk",
                 "1 while the catalogue in force was read from disk and no database has confirmed it",
                 u64::from(self.metrics.is_catalogue_from_disk()),
+            ),
+            (
+                "rollout_open",
+                "1 while a rollout is open",
+                u64::from(percent.is_some()),
+            ),
+            (
+                "rollout_percent",
+                "How many of a hundred orgs the candidate of the open rollout decides",
+                u64::from(percent.unwrap_or(0)),
             ),
         ];
         for (name, help, value) in gauges {

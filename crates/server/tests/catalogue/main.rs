@@ -16,3 +16,4 @@ mod disk;
 mod killed;
 mod listen;
 mod propagation;
+mod rollouts;

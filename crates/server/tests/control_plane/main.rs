@@ -17,6 +17,8 @@ mod orgs;
 mod overrides;
 mod policies;
 mod restart;
+mod rollout_rules;
+mod rollouts;
 mod tiers;
 mod tokens_and_roles;
 
@@ -24,6 +26,7 @@ use common::{Admin, Launch, Server};
 use serde_json::{Value, json};
 
 const POLICIES: &str = "/v1/ratelimit/policies";
+const ROLLOUTS: &str = "/v1/ratelimit/rollouts";
 const CLASSES: &str = "/v1/ratelimit/endpoint-classes";
 
 /// A server without a policy file and with an empty database, and whoever may do everything on it.

@@ -1,0 +1,105 @@
+//! The policy sets in force: the active one, and while a rollout is open its candidate beside it.
+//!
+//! Which of them decides for an org follows from the org's id alone. An org is compiled against that one, so that a
+//! request looks nothing up for it; without a rollout there is nothing to choose.
+
+use tollgate_core::KeySeed;
+
+use super::common::Common;
+use super::limit::Limit;
+use super::org::OrgEntry;
+use crate::document::Problems;
+use crate::model::{OrgRecord, PolicySet, Share};
+
+pub(super) struct Sets {
+    pub(super) active: Common,
+    candidate: Option<Candidate>,
+}
+
+struct Candidate {
+    share: Share,
+    common: Common,
+}
+
+impl Sets {
+    /// Compiles what of a set is not of an org, with its rollout.
+    pub(super) fn compile(set: &PolicySet, seed: KeySeed, problems: &mut Problems) -> Self {
+        let mut active = Common::of(set, set.policies.clone(), seed, problems);
+        let mut of_candidate = Problems::default();
+        let candidate = set.rollout.as_ref().map(|rollout| {
+            let policies = rollout.applied_to(&set.policies);
+            let mut common = Common::of(set, policies, seed, &mut of_candidate);
+            active.try_out(&common, rollout);
+            common.keep_counting(&active, rollout);
+            common.stranger.candidate = true;
+            common.add_tiers(set, &mut of_candidate);
+            Candidate {
+                share: rollout.share.clone(),
+                common,
+            }
+        });
+        active.add_tiers(set, problems);
+        if problems.0.is_empty() {
+            // What is wrong with the active set is mostly wrong with the candidate too, and need not be said twice.
+            problems.0 = of_candidate.0;
+        }
+        Self { active, candidate }
+    }
+
+    /// Which orgs the candidate decides, while a rollout is open.
+    pub(super) fn share(&self) -> Option<&Share> {
+        self.candidate.as_ref().map(|candidate| &candidate.share)
+    }
+
+    /// The set that an org is compiled against.
+    #[inline]
+    pub(super) fn of(&self, org: &OrgEntry) -> &Common {
+        match &self.candidate {
+            Some(candidate) if org.candidate => &candidate.common,
+            _ => &self.active,
+        }
+    }
+
+    /// What an org is that the catalogue does not know, or a request without one.
+    #[inline]
+    pub(super) fn stranger(&self, org: Option<&str>) -> &OrgEntry {
+        &self.choose(org).0.stranger
+    }
+
+    /// The limits of the candidate, if there is one.
+    pub(super) fn candidate_limits(&self) -> impl Iterator<Item = &Limit> {
+        self.candidate
+            .iter()
+            .flat_map(|candidate| &candidate.common.limits)
+    }
+
+    /// Compiles an org that was checked before. What no longer fits since, because a policy went, does nothing.
+    pub(super) fn compile_known(&self, record: &OrgRecord) -> OrgEntry {
+        self.compile_org(record, &mut Problems::default())
+    }
+
+    /// Compiles an org with its overrides, noting every problem.
+    pub(super) fn compile_org(&self, record: &OrgRecord, problems: &mut Problems) -> OrgEntry {
+        let (own, other) = self.choose(Some(&record.org.id));
+        let mut entry = own.compile_org(record, problems);
+        entry.candidate = own.stranger.candidate;
+        if let Some(other) = other.filter(|_| !record.overrides.is_empty()) {
+            let of_other = other.compile_org(record, &mut Problems::default());
+            let beside = of_other.replacements.into_iter();
+            entry
+                .replacements
+                .extend(beside.filter_map(|one| own.beside(one)));
+        }
+        entry
+    }
+
+    /// The set that decides for an org, and the other one.
+    #[inline]
+    fn choose(&self, org: Option<&str>) -> (&Common, Option<&Common>) {
+        match &self.candidate {
+            None => (&self.active, None),
+            Some(Candidate { share, common }) if share.includes(org) => (common, Some(&self.active)),
+            Some(Candidate { common, .. }) => (&self.active, Some(common)),
+        }
+    }
+}
