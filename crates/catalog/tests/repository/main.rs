@@ -10,6 +10,7 @@ mod idempotency;
 mod journal;
 mod migrations;
 mod postgres;
+mod tls;
 mod verify;
 
 /// Makes a test of each case on SQLite, and one of all of them on PostgreSQL, where a server is started for the

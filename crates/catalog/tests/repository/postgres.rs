@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,11 +35,29 @@ pub struct Postgres {
     port: u16,
     databases: AtomicU32,
     directory: TempDir,
+    settings: &'static [&'static str],
 }
+
+/// A certificate in a server's data directory, and nobody let in without TLS.
+const SECURE: &[&str] = &["ssl=on", "ssl_cert_file=server.crt", "ssl_key_file=server.key"];
 
 impl Postgres {
     /// Makes an empty server and waits until it takes connections.
     pub fn start() -> Self {
+        Self::make(&[], &[])
+    }
+
+    /// Makes an empty server that takes connections over TLS only, with this certificate and key in PEM.
+    pub fn start_secure(certificate: &str, key: &str) -> Self {
+        let files = [
+            ("server.crt", certificate),
+            ("server.key", key),
+            ("pg_hba.conf", "hostssl all all 127.0.0.1/32 trust\n"),
+        ];
+        Self::make(SECURE, &files)
+    }
+
+    fn make(settings: &'static [&'static str], files: &[(&str, &str)]) -> Self {
         let binaries = binaries();
         let directory = tempfile::Builder::new()
             .prefix("postgres-")
@@ -57,16 +75,26 @@ impl Postgres {
             "--locale=C.UTF-8",
         ]);
         succeed(initdb.arg("--no-sync").arg("--pgdata").arg(&data));
+        for (name, text) in files {
+            let path = data.join(name);
+            fs::write(&path, text).expect("a file of the server");
+            // A key that others may read is refused.
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("its mode");
+            if is_root() {
+                succeed(Command::new("chown").arg("postgres:").arg(&path));
+            }
+        }
         // Another process may take the port between its choice and its use.
         for _ in 0..10 {
             let port = free_port();
-            if let Some(keeper) = serve(&binaries, &data, port) {
+            if let Some(keeper) = serve(&binaries, &data, port, settings) {
                 return Self {
                     keeper,
                     binaries,
                     port,
                     databases: AtomicU32::new(0),
                     directory,
+                    settings,
                 };
             }
         }
@@ -110,7 +138,7 @@ impl Postgres {
         let started = Instant::now();
         loop {
             // Processes of the killed one may be there for a moment yet.
-            if let Some(keeper) = serve(&self.binaries, &data, self.port) {
+            if let Some(keeper) = serve(&self.binaries, &data, self.port, self.settings) {
                 self.keeper = keeper;
                 return;
             }
@@ -193,7 +221,7 @@ fn children(of: u32) -> Vec<u32> {
 }
 
 /// Starts the server; `None` if it ends again before it is ready.
-fn serve(binaries: &Path, data: &Path, port: u16) -> Option<Child> {
+fn serve(binaries: &Path, data: &Path, port: u16, settings: &[&str]) -> Option<Child> {
     let server = as_user(&binaries.join("postgres"));
     let mut keeper = Command::new("sh");
     keeper
@@ -201,7 +229,7 @@ fn serve(binaries: &Path, data: &Path, port: u16) -> Option<Child> {
         .arg(server.get_program())
         .args(server.get_args());
     keeper.arg("-D").arg(data).arg("-p").arg(port.to_string());
-    for setting in [
+    let always = [
         "listen_addresses=127.0.0.1",
         // Its path could be too long for the system, and nobody uses it.
         "unix_socket_directories=",
@@ -209,7 +237,8 @@ fn serve(binaries: &Path, data: &Path, port: u16) -> Option<Child> {
         "full_page_writes=off",
         "shared_buffers=16MB",
         "lc_messages=C",
-    ] {
+    ];
+    for setting in always.iter().chain(settings) {
         keeper.args(["-c", setting]);
     }
     let mut keeper = keeper
