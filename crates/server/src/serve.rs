@@ -4,24 +4,21 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tollgate_catalog::repository::{Repository, RepositoryError};
 
 use crate::catalogue::{Catalogue, Disk, FileSet, Kept};
 use crate::clock;
-use crate::control_plane::{AdminToken, ControlPlane, router};
+use crate::control_plane::{self, AdminToken, ControlPlane};
 use crate::data_plane::{DataPlane, Limits, Server};
 use crate::engine::{Engine, random_seed};
+use crate::grpc;
 use crate::metrics::Metrics;
 use crate::policies;
 use crate::settings::Settings;
+use crate::tls::{self, Certificates, Handshakes};
 
-/// Connections to the admin address open at once.
-const MAX_ADMIN_CONNECTIONS: usize = 256;
 /// How often a slice of the counters is swept, and how many groups of cells it looks at.
 const SWEEP_EVERY: Duration = Duration::from_millis(20);
 const SWEEP_GROUPS: usize = 512;
@@ -40,6 +37,8 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         given: settings.policies.is_some(),
         set,
     };
+    let certificates = settings.tls.clone().map(Certificates::load).transpose();
+    let certificates = certificates.map_err(|error| error.to_string())?;
     std::fs::create_dir_all(&settings.data_dir)
         .map_err(|error| format!("--data-dir: {}: {error}", settings.data_dir.display()))?;
     let token = match &settings.admin_token {
@@ -67,6 +66,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         file,
         engine: Arc::new(engine),
         token,
+        certificates: certificates.map(Arc::new),
     };
     runtime.block_on(run(settings, start, [http, grpc, admin]))
 }
@@ -77,6 +77,7 @@ struct Start {
     file: FileSet,
     engine: Arc<Engine>,
     token: AdminToken,
+    certificates: Option<Arc<Certificates>>,
 }
 
 async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener; 3]) -> Result<(), String> {
@@ -85,6 +86,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         file,
         engine,
         token,
+        certificates,
     } = start;
     let metrics = Arc::new(Metrics::default());
     let disk = Disk::in_dir(&settings.data_dir);
@@ -100,24 +102,47 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         metrics: metrics.clone(),
         styles: settings.headers,
         trusted_proxies: settings.trusted_proxies.clone(),
+        tokens: settings.data_tokens.clone(),
     });
+    let handshakes = match certificates {
+        Some(certificates) => {
+            let (metrics, stopped) = (metrics.clone(), stopped.clone());
+            tokio::spawn(tls::watch(certificates.clone(), metrics.clone(), stopped.clone()));
+            Some(Handshakes::start(certificates, metrics, stopped).map_err(fail)?)
+        }
+        None => None,
+    };
     let limits = Limits {
         connections: settings.max_connections,
         ..Limits::default()
     };
-    let server = Server::start(http, settings.threads, limits, &data_plane, &stopped).map_err(fail)?;
+    let server = Server::start(
+        http,
+        settings.threads,
+        limits,
+        &data_plane,
+        handshakes.clone(),
+        &stopped,
+    );
+    let server = server.map_err(fail)?;
     let control_plane = Arc::new(ControlPlane {
         engine: engine.clone(),
         metrics: metrics.clone(),
         token,
         catalogue: catalogue.clone(),
     });
-    let admin = tokio::spawn(serve_admin(
+    let admin = tokio::spawn(control_plane::serve(
         listener(admin).map_err(fail)?,
         control_plane,
+        handshakes.clone(),
         stopped.clone(),
     ));
-    let grpc = tokio::spawn(serve_grpc(listener(grpc).map_err(fail)?, stopped.clone()));
+    let grpc = tokio::spawn(grpc::serve(
+        listener(grpc).map_err(fail)?,
+        handshakes,
+        settings.max_connections,
+        stopped.clone(),
+    ));
     tokio::spawn(sweep(engine.clone(), stopped.clone()));
     if let Some(path) = settings.policies.clone() {
         tokio::spawn(policies::watch(
@@ -202,62 +227,6 @@ fn listening_line(http: &TcpListener, grpc: &TcpListener, admin: &TcpListener) -
     Ok(format!(
         "tollgate listening http={http} grpc={grpc} admin={admin}"
     ))
-}
-
-/// The admin address. Served connection by connection, since axum's own server would leave the header timeout
-/// without a timer.
-async fn serve_admin(
-    listener: tokio::net::TcpListener,
-    plane: Arc<ControlPlane>,
-    mut stop: watch::Receiver<bool>,
-) {
-    let service = TowerToHyperService::new(router(plane));
-    let slots = Arc::new(Semaphore::new(MAX_ADMIN_CONNECTIONS));
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stopped(&mut stop) => return,
-        };
-        let Ok((stream, _)) = accepted else { continue };
-        // Past the cap a connection is closed at once: probes notice, and nothing piles up.
-        let Ok(slot) = slots.clone().try_acquire_owned() else {
-            continue;
-        };
-        let (service, mut stop) = (service.clone(), stop.clone());
-        tokio::spawn(async move {
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(Duration::from_secs(10))
-                .max_buf_size(32 * 1024)
-                .serve_connection(TokioIo::new(stream), service);
-            let mut connection = std::pin::pin!(connection);
-            tokio::select! {
-                _ = connection.as_mut() => {}
-                () = stopped(&mut stop) => {
-                    connection.as_mut().graceful_shutdown();
-                    let _ = tokio::time::timeout(Duration::from_secs(5), connection).await;
-                }
-            }
-            drop(slot);
-        });
-    }
-}
-
-/// The gRPC address: health, and beside it the place of the data plane's services.
-async fn serve_grpc(listener: tokio::net::TcpListener, mut stop: watch::Receiver<bool>) {
-    let (_, health) = tonic_health::server::health_reporter();
-    let served = tonic::transport::Server::builder()
-        .max_concurrent_streams(1024)
-        .timeout(Duration::from_secs(10))
-        .add_service(health)
-        .serve_with_incoming_shutdown(
-            tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true)),
-            async move { stopped(&mut stop).await },
-        )
-        .await;
-    if let Err(error) = served {
-        tracing::error!(%error, "the gRPC address stopped");
-    }
 }
 
 /// Forgets idle counters, one shard's slice at a time.

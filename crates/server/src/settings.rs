@@ -8,7 +8,10 @@ use ipnet::IpNet;
 use tollgate_catalog::document::{Fields, Node, Problems, Value, parse_yaml};
 
 use crate::answer::HeaderStyles;
+use crate::data_plane::DataTokens;
 use crate::engine::DEFAULT_MAX_COUNTERS;
+use crate::exposure::Protection;
+use crate::tls::{TlsFiles, TlsFlags};
 
 /// The flags of `tollgate serve`. What is left out comes from the configuration file.
 #[derive(Debug, Clone, Default, Args)]
@@ -36,6 +39,17 @@ pub struct Flags {
         hide_env_values = true
     )]
     pub admin_token: Option<String>,
+    /// Certificates and keys
+    #[command(flatten)]
+    pub tls: TlsFlags,
+    /// Decide only for callers that send this token in `X-Tollgate-Token`; several stand with commas between them
+    #[arg(
+        long,
+        env = "TOLLGATE_DATA_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    pub data_token: Option<String>,
     /// Keep the catalogue here: `postgres://…`, or `sqlite:FILE` [default: SQLite in the data directory]
     #[arg(
         long,
@@ -95,6 +109,10 @@ pub struct Settings {
     pub admin: SocketAddr,
     /// The admin token, if it is given.
     pub admin_token: Option<String>,
+    /// The files of certificates, if TLS is spoken.
+    pub tls: Option<TlsFiles>,
+    /// The tokens of which callers of the data plane must show one.
+    pub data_tokens: Option<DataTokens>,
     /// Where the catalogue is kept.
     pub database: String,
     /// The policy file.
@@ -136,6 +154,14 @@ impl Settings {
             grpc: address("grpc", flags.grpc, "127.0.0.1:8081")?,
             admin: address("admin", flags.admin, "127.0.0.1:8090")?,
             admin_token: flags.admin_token,
+            tls: flags.tls.files()?,
+            data_tokens: match flags.data_token {
+                Some(list) => Some(
+                    list.parse()
+                        .map_err(|problem| format!("--data-token: {problem}"))?,
+                ),
+                None => None,
+            },
             policies: flags.policies,
             headers: match flags.headers {
                 Some(list) => list.parse().map_err(|problem| format!("--headers: {problem}"))?,
@@ -159,19 +185,21 @@ impl Settings {
             return Err("--admin-token: must have at least 16 characters".to_owned());
         }
         if !flags.insecure_bind {
-            for (name, address) in [
-                ("http", settings.http),
-                ("grpc", settings.grpc),
-                ("admin", settings.admin),
-            ] {
-                if !address.ip().is_loopback() {
-                    return Err(format!(
-                        "--{name}: {address} is reachable from outside and nothing protects it; bind a loopback address, or say --insecure-bind"
-                    ));
-                }
-            }
+            settings.check_addresses()?;
         }
         Ok(settings)
+    }
+
+    /// Refuses addresses beyond loopback that lack what must protect them.
+    fn check_addresses(&self) -> Result<(), String> {
+        let by_certificate = self.tls.as_ref().is_some_and(|files| files.client_ca.is_some());
+        let protection = Protection {
+            tls: self.tls.is_some(),
+            callers: by_certificate || self.data_tokens.is_some(),
+        };
+        protection.allows("http", self.http)?;
+        protection.allows("grpc", self.grpc)?;
+        protection.allows("admin", self.admin)
     }
 }
 
@@ -185,6 +213,8 @@ impl Flags {
             grpc: self.grpc.or(file.grpc),
             admin: self.admin.or(file.admin),
             admin_token: self.admin_token.or(file.admin_token),
+            tls: self.tls.over(file.tls),
+            data_token: self.data_token.or(file.data_token),
             database: self.database.or(file.database),
             policies: self.policies.or(file.policies),
             headers: self.headers.or(file.headers),
@@ -222,6 +252,12 @@ fn read_config(path: &Path) -> Result<Flags, String> {
         grpc: text("grpc", &mut problems),
         admin: text("admin", &mut problems),
         admin_token: text("admin-token", &mut problems),
+        tls: TlsFlags {
+            tls_cert: text("tls-cert", &mut problems).map(PathBuf::from),
+            tls_key: text("tls-key", &mut problems).map(PathBuf::from),
+            tls_client_ca: text("tls-client-ca", &mut problems).map(PathBuf::from),
+        },
+        data_token: text("data-token", &mut problems),
         database: text("database", &mut problems),
         policies: text("policies", &mut problems).map(PathBuf::from),
         headers: text("headers", &mut problems),

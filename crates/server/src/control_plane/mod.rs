@@ -23,6 +23,7 @@ mod policies;
 mod reset;
 pub mod role;
 mod rollouts;
+mod server;
 mod tiers;
 mod token;
 mod tokens;
@@ -42,6 +43,7 @@ use crate::catalogue::Catalogue;
 use crate::engine::Engine;
 use crate::metrics::Metrics;
 
+pub use server::serve;
 pub use token::{AdminToken, TokenError};
 
 /// What the control plane needs to answer.

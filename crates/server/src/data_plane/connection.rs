@@ -8,8 +8,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::body::{self, BodyError, Chunks};
 use super::head::{Head, Length, Malformed};
@@ -83,7 +82,7 @@ enum Progress {
 
 impl Connection {
     /// Serves until the client closes, breaks the protocol, or is told that it is over.
-    pub(super) async fn serve(self, mut stream: TcpStream) {
+    pub(super) async fn serve(self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         let mut buffers = Buffers {
             incoming: Vec::with_capacity(FIRST_BUFFER),
             outgoing: Vec::with_capacity(FIRST_BUFFER),
@@ -101,7 +100,8 @@ impl Connection {
             loop {
                 let next = self.answer_all(&mut buffers);
                 if !buffers.outgoing.is_empty() {
-                    if stream.write_all(&buffers.outgoing).await.is_err() {
+                    // TLS may still hold some of what it took; on a plain socket there is nothing to flush.
+                    if stream.write_all(&buffers.outgoing).await.is_err() || stream.flush().await.is_err() {
                         return;
                     }
                     buffers.outgoing.clear();
@@ -244,7 +244,7 @@ fn refuse(status: u16, detail: impl Into<String>, reply: &mut Reply, outgoing: &
 
 /// Closes so that the client can read the last answer: bytes of its left unread would turn the close into a
 /// reset. What it still sends is read and forgotten, up to a bound and the deadline.
-async fn close(mut stream: TcpStream) {
+async fn close(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
     let _ = stream.shutdown().await;
     let mut scrap = [0; 4096];
     for _ in 0..512 {

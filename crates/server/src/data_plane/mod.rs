@@ -1,8 +1,8 @@
 //! The data plane over HTTP: checks, batches, and the question gateways ask before they forward.
 //!
 //! A decision takes a few hundred nanoseconds, so here HTTP itself is the work. This plane therefore speaks
-//! HTTP/1.1 on its own buffers (docs/adr/0004-http-on-the-data-plane.md): [`server`] deals connections out to
-//! a thread a core, [`connection`] reads requests and writes answers, [`head`] and [`body`] take them apart,
+//! HTTP/1.1 on its own buffers (docs/adr/0004-http-on-the-data-plane.md): [`door`] deals connections out to
+//! the threads of [`server`], one a core, [`connection`] reads requests and writes answers, [`head`] and [`body`] take them apart,
 //! and every route is a plain function from an [`Asked`] to a [`Reply`].
 
 mod authorize;
@@ -10,10 +10,12 @@ mod batch;
 mod body;
 mod check;
 mod connection;
+mod door;
 mod forwarded;
 mod head;
 mod reply;
 mod server;
+mod token;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,9 +28,11 @@ use crate::engine::Engine;
 use crate::metrics::Metrics;
 
 pub use server::{Limits, Server};
+pub use token::DataTokens;
 
 use head::Head;
 use reply::Reply;
+use token::Place;
 
 /// What the data plane needs to answer.
 pub struct DataPlane {
@@ -40,6 +44,8 @@ pub struct DataPlane {
     pub styles: HeaderStyles,
     /// From whom forwarding headers are believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// What callers must show, if anything.
+    pub tokens: Option<DataTokens>,
 }
 
 /// A request that has arrived whole.
@@ -56,7 +62,10 @@ impl DataPlane {
         match asked.head.path {
             "/v1/check" => self.post(asked, reply, check::answer),
             "/v1/check/batch" => self.post(asked, reply, batch::answer),
-            "/v1/authorize" => authorize::answer(self, asked, reply),
+            "/v1/authorize" => match self.admit(asked.head, Place::Gateway) {
+                Ok(()) => authorize::answer(self, asked, reply),
+                Err(problem) => reply.problem(&problem),
+            },
             _ => reply.problem(&Problem::not_found()),
         }
         self.metrics.observe_request(started.elapsed());
@@ -68,6 +77,11 @@ impl DataPlane {
         reply: &mut Reply,
         answer: impl FnOnce(&Self, &Asked<'_, '_>, &mut Reply),
     ) {
+        if let Err(problem) = self.admit(asked.head, Place::Caller) {
+            reply.problem(&problem);
+            reply.header("www-authenticate", b"Bearer");
+            return;
+        }
         if asked.head.method == "POST" {
             return answer(self, asked, reply);
         }

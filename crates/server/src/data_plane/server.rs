@@ -6,7 +6,6 @@ use std::io;
 use std::net::TcpListener;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -15,7 +14,9 @@ use tokio::task::{AbortHandle, LocalSet};
 
 use super::DataPlane;
 use super::connection::{Connection, Shared, State};
+use super::door::{Arrived, Door};
 use crate::serve::stopped;
+use crate::tls::Handshakes;
 
 /// What one client may take up.
 #[derive(Debug, Clone, Copy)]
@@ -72,22 +73,23 @@ pub struct Server {
 const HANDOVER: usize = 256;
 
 impl Server {
-    /// Serves on a bound listener until `stop` turns true. Must be called within a runtime, which accepts.
+    /// Serves on a bound listener until `stop` turns true, over TLS if there is something that makes handshakes.
+    /// Must be called within a runtime, which accepts.
     pub fn start(
         listener: TcpListener,
         threads: usize,
         limits: Limits,
         plane: &Arc<DataPlane>,
+        handshakes: Option<Handshakes>,
         stop: &watch::Receiver<bool>,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let open = Arc::new(AtomicUsize::new(0));
         let mut workers = Vec::new();
         let mut senders = Vec::new();
         for number in 0..threads.max(1) {
             let (sender, receiver) = mpsc::channel(HANDOVER);
-            let (plane, stop, open) = (plane.clone(), stop.clone(), open.clone());
+            let (plane, stop) = (plane.clone(), stop.clone());
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
@@ -97,14 +99,19 @@ impl Server {
                     plane,
                     shared: Rc::default(),
                     connections: RefCell::default(),
-                    open,
                     limits,
                 };
                 runtime.block_on(LocalSet::new().run_until(worker.run(receiver, stop)));
             })?);
             senders.push(sender);
         }
-        tokio::spawn(accept(listener, senders, stop.clone(), open, limits.connections));
+        let door = Door {
+            listener,
+            workers: senders,
+            most: limits.connections,
+            handshakes,
+        };
+        tokio::spawn(door.keep(stop.clone()));
         Ok(Self { workers })
     }
 
@@ -116,60 +123,20 @@ impl Server {
     }
 }
 
-/// Accepts connections and deals them out in turn, so that the threads carry the same load.
-async fn accept(
-    listener: tokio::net::TcpListener,
-    workers: Vec<mpsc::Sender<std::net::TcpStream>>,
-    mut stop: watch::Receiver<bool>,
-    open: Arc<AtomicUsize>,
-    max_open: usize,
-) {
-    let mut turn = 0;
-    let mut retry = tokio::time::interval(Duration::from_millis(10));
-    loop {
-        if open.load(Ordering::Relaxed) >= max_open {
-            // Full: the kernel's backlog holds the next ones until a connection closes.
-            tokio::select! {
-                _ = retry.tick() => continue,
-                () = stopped(&mut stop) => return,
-            }
-        }
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    // Out of file descriptors, or the client has gone again: neither ends the server.
-                    tracing::warn!(%error, "could not accept a connection");
-                    retry.tick().await;
-                    continue;
-                }
-            },
-            () = stopped(&mut stop) => return,
-        };
-        let Ok(stream) = stream.into_std() else { continue };
-        open.fetch_add(1, Ordering::Relaxed);
-        turn = (turn + 1) % workers.len();
-        if workers[turn].send(stream).await.is_err() {
-            open.fetch_sub(1, Ordering::Relaxed);
-        }
-    }
-}
-
 /// One thread's connections.
 struct Worker {
     plane: Arc<DataPlane>,
     shared: Rc<Shared>,
     connections: RefCell<Vec<(Rc<State>, AbortHandle)>>,
-    open: Arc<AtomicUsize>,
     limits: Limits,
 }
 
 impl Worker {
-    async fn run(self, mut incoming: mpsc::Receiver<std::net::TcpStream>, mut stop: watch::Receiver<bool>) {
+    async fn run(self, mut incoming: mpsc::Receiver<Arrived>, mut stop: watch::Receiver<bool>) {
         let mut clock = tokio::time::interval(TICK);
         loop {
             tokio::select! {
-                Some(stream) = incoming.recv() => self.begin(stream),
+                Some(arrived) = incoming.recv() => self.begin(arrived),
                 _ = clock.tick() => self.tick(),
                 () = stopped(&mut stop) => break,
             }
@@ -195,8 +162,12 @@ impl Worker {
         }
     }
 
-    fn begin(&self, stream: std::net::TcpStream) {
-        let slot = Slot(self.open.clone());
+    fn begin(&self, arrived: Arrived) {
+        let Arrived {
+            stream,
+            session,
+            slot,
+        } = arrived;
         let Ok(stream) = TcpStream::from_std(stream) else {
             return;
         };
@@ -214,10 +185,19 @@ impl Worker {
             limits: self.limits,
             peer: peer.ip(),
         };
-        let task = tokio::task::spawn_local(async move {
-            let _slot = slot;
-            connection.serve(stream).await;
-        });
+        // Two tasks of two types, so that a plain connection costs neither the memory nor the steps of TLS.
+        let task = match session {
+            None => tokio::task::spawn_local(async move {
+                let _slot = slot;
+                connection.serve(stream).await;
+            }),
+            Some(session) => tokio::task::spawn_local(async move {
+                let _slot = slot;
+                if let Ok(stream) = session.take_up(stream).await {
+                    connection.serve(stream).await;
+                }
+            }),
+        };
         self.connections.borrow_mut().push((state, task.abort_handle()));
     }
 
@@ -237,14 +217,5 @@ impl Worker {
         self.connections
             .borrow_mut()
             .retain(|(_, task)| !task.is_finished());
-    }
-}
-
-/// A connection's place among those that may be open; given up when its task ends, however it ends.
-struct Slot(Arc<AtomicUsize>);
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

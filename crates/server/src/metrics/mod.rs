@@ -45,6 +45,8 @@ pub struct Metrics {
     blocks: Box<[Block]>,
     revision: AtomicU64,
     reload_failures: AtomicU64,
+    certificate_reload_failures: AtomicU64,
+    handshake_failures: AtomicU64,
     catalogue_away: AtomicU64,
     catalogue_from_disk: AtomicU64,
     policy_propagation_seconds: Histogram,
@@ -63,6 +65,8 @@ impl Default for Metrics {
             blocks: (0..BLOCKS).map(|_| block()).collect(),
             revision: AtomicU64::new(0),
             reload_failures: AtomicU64::new(0),
+            certificate_reload_failures: AtomicU64::new(0),
+            handshake_failures: AtomicU64::new(0),
             catalogue_away: AtomicU64::new(0),
             catalogue_from_disk: AtomicU64::new(0),
             policy_propagation_seconds: Histogram::default(),
@@ -85,6 +89,16 @@ impl Metrics {
     /// Notes that a policy file was not applied.
     pub fn reload_failed(&self) {
         self.reload_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that certificates changed and were not put in force.
+    pub fn certificates_not_reloaded(&self) {
+        self.certificate_reload_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that a client's TLS handshake came to nothing.
+    pub fn handshake_failed(&self) {
+        self.handshake_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes whether the catalogue's database answers.
@@ -245,6 +259,16 @@ impl Collector for Scrape {
                 "policy_reload_failures",
                 "Policy files that were not applied",
                 failures,
+            ),
+            (
+                "tls_reload_failures",
+                "Changes of certificate files that were not put in force",
+                self.metrics.certificate_reload_failures.load(Ordering::Relaxed),
+            ),
+            (
+                "tls_handshake_failures",
+                "TLS handshakes that came to nothing",
+                self.metrics.handshake_failures.load(Ordering::Relaxed),
             ),
         ];
         for (name, help, value) in counters {

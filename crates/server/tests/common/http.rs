@@ -1,7 +1,7 @@
 //! HTTP/1.1 over a plain socket: one request, one answer, all of it visible.
 
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write as _};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use serde_json::Value;
@@ -52,7 +52,12 @@ impl Ask {
 
     /// Sends it on a connection of its own and reads the answer.
     pub fn send(self) -> Answer {
-        let mut stream = connect(self.address);
+        let stream = connect(self.address);
+        self.send_on(stream)
+    }
+
+    /// Sends it on this connection, as the last request there, and reads the answer.
+    pub fn send_on(self, mut stream: impl Read + Write) -> Answer {
         let mut head = format!(
             "{} {} HTTP/1.1\r\nHost: {}\r\n",
             self.method, self.target, self.address

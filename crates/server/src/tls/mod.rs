@@ -1,0 +1,18 @@
+//! TLS on the addresses: the certificate in force, replaced when its files change, and handshakes that hold
+//! nobody else up.
+//!
+//! [`files`] reads PEM into what each address offers, [`certificates`] keeps the last good of it,
+//! [`handshake`] makes handshakes on a thread of their own, and [`incoming`] is a listener of which only finished
+//! ones come. What is said on a connection afterwards is no business of this module.
+
+mod certificates;
+mod files;
+mod handshake;
+mod incoming;
+mod offer;
+
+pub use certificates::{Certificates, watch};
+pub use files::{TlsFileError, TlsFiles, TlsFlags};
+pub use handshake::{Handshakes, Session};
+pub use incoming::{Line, incoming};
+pub use offer::{Address, Offers};
