@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::identity::Identity;
 use super::table::Table;
+use super::trust::Trust;
 use super::{ERROR, GOOD, Outcome, http_client};
 use crate::answer::{duration, grouped};
 
@@ -19,6 +20,16 @@ pub(crate) struct Args {
         value_name = "URL"
     )]
     server: String,
+    #[command(flatten)]
+    trust: Trust,
+    /// The token that the server's data plane asks for; of several, the first is sent
+    #[arg(
+        long,
+        env = "TOLLGATE_DATA_TOKEN",
+        value_name = "TOKEN",
+        hide_env_values = true
+    )]
+    data_token: Option<String>,
     #[command(flatten)]
     identity: Identity,
     /// Answer as a real check would, and charge nothing
@@ -34,7 +45,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if args.dry_run {
         body.insert("dryRun".to_owned(), json!(true));
     }
-    let (status, answer) = http_client::post(&args.server, "/v1/check", None, &Value::Object(body))?;
+    // The server's own setting may hold the next token too.
+    let token = args.data_token.as_deref().and_then(|list| list.split(',').next());
+    let credential = token.map(|token| ("x-tollgate-token", token.trim().to_owned()));
+    let body = Value::Object(body);
+    let (status, answer) = http_client::post(&args.server, &args.trust, "/v1/check", credential, &body)?;
     if !matches!(status, 200 | 429) {
         let detail = answer["detail"].as_str().unwrap_or("no reason given");
         return Err(format!("the server answered {status}: {detail}"));

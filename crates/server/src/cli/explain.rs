@@ -8,6 +8,7 @@ use tollgate_core::KeySeed;
 
 use super::identity::Identity;
 use super::table::Table;
+use super::trust::Trust;
 use super::{ERROR, GOOD, HEADING, Outcome, WARNING, http_client};
 use crate::answer::grouped;
 use crate::check_body::CheckBody;
@@ -30,6 +31,8 @@ pub(crate) struct Args {
         value_name = "URL"
     )]
     admin: String,
+    #[command(flatten)]
+    trust: Trust,
     /// The admin token [default: the one in DATA_DIR/admin-token]
     #[arg(
         long,
@@ -90,7 +93,9 @@ fn by_server(args: &Args, body: &Value) -> Result<Value, String> {
             })?
         }
     };
-    let (status, answer) = http_client::post(&args.admin, "/v1/ratelimit/explain", Some(&token), body)?;
+    let credential = Some(("authorization", format!("Bearer {token}")));
+    let path = "/v1/ratelimit/explain";
+    let (status, answer) = http_client::post(&args.admin, &args.trust, path, credential, body)?;
     if status != 200 {
         return Err(format!(
             "the server answered {status}: {}",

@@ -7,8 +7,10 @@ mod http_client;
 mod identity;
 mod plan;
 mod recorded;
+mod server_url;
 mod simulate;
 mod table;
+mod trust;
 mod validate;
 
 use std::process::ExitCode;

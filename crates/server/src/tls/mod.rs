@@ -13,6 +13,7 @@ mod offer;
 
 pub use certificates::{Certificates, watch};
 pub use files::{TlsFileError, TlsFiles, TlsFlags};
+pub(crate) use files::{read_certificates, read_key};
 pub use handshake::{Handshakes, Session};
 pub use incoming::{Line, incoming};
 pub use offer::{Address, Offers};

@@ -13,6 +13,7 @@ mod client;
 mod grpc;
 
 mod binding;
+mod command_line;
 mod files;
 mod handshakes;
 mod https;

@@ -142,14 +142,16 @@ fn a_token_is_neither_logged_nor_shown() {
     server.logs("draining");
     let log = server.stderr();
     assert!(!log.contains(NEW) && !log.contains(OLD), "{log}");
-    let mut help = program(&["serve", "--help"]);
-    help.env("TOLLGATE_DATA_TOKEN", NEW);
-    let help = finish(help, "");
-    let shown = help.expect(0);
-    assert!(
-        shown.contains("TOLLGATE_DATA_TOKEN") && !shown.contains(NEW),
-        "{shown}"
-    );
+    for command in ["serve", "check"] {
+        let mut help = program(&[command, "--help"]);
+        help.env("TOLLGATE_DATA_TOKEN", NEW);
+        let help = finish(help, "");
+        let shown = help.expect(0);
+        assert!(
+            shown.contains("TOLLGATE_DATA_TOKEN") && !shown.contains(NEW),
+            "{shown}"
+        );
+    }
 }
 
 #[test]
