@@ -18,6 +18,7 @@ mod files;
 mod handshakes;
 mod https;
 mod mutual;
+mod page;
 mod rotation;
 mod settings;
 mod tokens;
