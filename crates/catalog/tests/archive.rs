@@ -127,6 +127,12 @@ fn a_cooled_snapshot_reads_again_what_is_asked_for() {
     assert_eq!(cooled.compiled_orgs(), 0);
     assert_eq!(all(&cooled), before);
     assert_eq!(archive.read.load(Ordering::Relaxed), 2 * ORGS);
+    // What is not their own is found in the epoch before.
+    let reads = archive.read.load(Ordering::Relaxed);
+    let text = "tiers: [{tier: Pro}]\npolicies: [{id: rate, algorithm: fixed_window, limit: 7, window: 1m}]";
+    let same = cooled.with_common(&parse_policy_set(text).unwrap(), NOW).unwrap();
+    assert_eq!(all(&same), before);
+    assert_eq!(archive.read.load(Ordering::Relaxed), reads);
     let text = "policies: [{id: rate, algorithm: fixed_window, limit: 8, window: 1m}]";
     let other = cooled.with_common(&parse_policy_set(text).unwrap(), NOW).unwrap();
     assert_eq!(all(&other), before);

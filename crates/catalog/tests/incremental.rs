@@ -42,7 +42,7 @@ fn set(pro: u64, gold: u64, rollout: Option<(u8, u64)>) -> PolicySet {
     let text = format!(
         "tiers: [{{tier: Pro}}, {{tier: Gold}}]
 policies:
-  - {{id: app, scope: app, algorithm: fixed_window, limit: 7, window: 1m}}
+  - {{id: app, scope: app, algorithm: fixed_window, limit: {pro}, window: 1m}}
   - {{id: pro, orgTier: Pro, algorithm: fixed_window, limit: {pro}, window: 1m}}
   - {{id: gold, orgTier: Gold, endpointPattern: POST /a, algorithm: fixed_window, limit: {gold}, window: 1h}}"
     );
@@ -79,8 +79,14 @@ fn record(org: usize, tier: usize, overrides: &[(usize, u64, bool)]) -> OrgRecor
         } else {
             ""
         };
+        // Some leave the limit as it is, and so depend on what it becomes.
+        let value = if limit % 3 == 0 {
+            r#""mode":"soft""#.to_owned()
+        } else {
+            format!(r#""limit":{limit}"#)
+        };
         let json = format!(
-            r#"{{"orgId":"{}","appId":"app-{app}","policyId":"app","limit":{limit}{route}}}"#,
+            r#"{{"orgId":"{}","appId":"app-{app}","policyId":"app",{value}{route}}}"#,
             name(org)
         );
         KeptOverride::Json(json.into())

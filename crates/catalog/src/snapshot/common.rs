@@ -81,6 +81,37 @@ impl Common {
         self.check_shared_buckets(problems);
     }
 
+    /// The policies whose values are others than in the past; `None` if more than that has changed: then an override
+    /// may be for another policy, and numbers mean something else.
+    pub(super) fn values_changed(&self, past: &Self) -> Option<Vec<u32>> {
+        let alike = |one: &Policy, other: &Policy| {
+            one.id == other.id
+                && one.tier == other.tier
+                && one.scope == other.scope
+                && one.pattern == other.pattern
+                && one.required_scope == other.required_scope
+                && one.values.window == other.values.window
+        };
+        let tiers = |common: &Self| -> Vec<(Box<str>, Vec<u32>)> {
+            let tiers = common.tiers.iter();
+            tiers
+                .map(|tier| (tier.name.clone(), tier.limits.clone()))
+                .collect()
+        };
+        let same = self.policies.len() == past.policies.len()
+            && self
+                .policies
+                .iter()
+                .zip(&past.policies)
+                .all(|(one, other)| alike(one, other))
+            && tiers(self) == tiers(past)
+            && self.class_names == past.class_names
+            && self.route_numbers == past.route_numbers;
+        let pairs = (0..).zip(self.policies.iter().zip(&past.policies));
+        let changed = pairs.filter(|(_, (one, other))| !one.says_the_same(other));
+        same.then(|| changed.map(|(number, _)| number).collect())
+    }
+
     /// The number of a tier; an unknown one counts as the default.
     pub(super) fn tier_number(&self, name: &str) -> u32 {
         self.tier_names.get(name).copied().unwrap_or(0)

@@ -50,11 +50,13 @@ impl Snapshot {
         })
     }
 
-    /// The same with other policies, tiers and classes, or another rollout; the orgs are compiled anew when they are asked for.
+    /// The same with other policies, tiers and classes, or another rollout. Orgs whom that
+    /// concerns are compiled anew when they are asked for.
     pub fn with_common(&self, set: &PolicySet, now: Timestamp) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let sets = Sets::compile(set, self.seed(), &mut problems);
         problems.sorted()?;
+        let changed = sets.values_changed(&self.catalogue.sets);
         // Whoever goes from one set to the other finds its counts there, so each is compared with itself.
         let past = &self.catalogue.sets;
         let anew = counts_anew(past.active.limits.iter(), sets.active.limits.iter());
@@ -64,7 +66,7 @@ impl Snapshot {
             formers: self.remembered(anew, now),
             catalogue: Arc::new(Catalogue {
                 sets: Arc::new(sets),
-                orgs: self.catalogue.orgs.uncompiled(),
+                orgs: self.catalogue.orgs.next(changed),
             }),
         })
     }
@@ -129,10 +131,10 @@ impl Snapshot {
     /// they are next asked for.
     #[must_use]
     pub fn cooled(&self) -> Self {
-        self.with_table(self.catalogue.orgs.uncompiled())
+        self.with_table(self.catalogue.orgs.cooled())
     }
 
-    /// How many orgs were compiled since the policies were last changed, or all were cooled.
+    /// How many orgs were compiled since all were cooled.
     pub fn compiled_orgs(&self) -> usize {
         self.catalogue.orgs.compiled_count()
     }

@@ -5,6 +5,7 @@ mod beside;
 mod buckets;
 mod common;
 mod compile;
+mod epochs;
 mod explain;
 mod ids;
 mod keys;
@@ -14,6 +15,7 @@ mod overriding;
 mod resolve;
 mod sets;
 mod table;
+mod warm;
 
 use std::sync::Arc;
 

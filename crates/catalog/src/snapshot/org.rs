@@ -25,6 +25,8 @@ pub(super) struct OrgEntry {
     pub(super) resets: Vec<ResetEntry>,
     /// Routes that no policy of all orgs has, numbered on from theirs.
     pub(super) routes: Option<Box<Router>>,
+    /// The policies that its limits were made from.
+    pub(super) from: Vec<u32>,
     /// It stands for an org that is known, but whose record can't be read.
     pub(super) unreadable: bool,
 }
@@ -126,6 +128,7 @@ impl OrgEntry {
             users: Vec::new(),
             resets: Vec::new(),
             routes: None,
+            from: Vec::new(),
             unreadable: false,
         }
     }

@@ -132,6 +132,7 @@ impl OrgInMaking<'_, '_> {
 
     fn change_policy(&mut self, change: &Override, index: u32) {
         let base = &self.common.policies[index as usize];
+        self.entry.from.push(index);
         let narrower_route = change
             .pattern
             .as_ref()

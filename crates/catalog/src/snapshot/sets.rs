@@ -46,6 +46,15 @@ impl Sets {
         Self { active, candidate }
     }
 
+    /// The policies whose values are others than in the past; `None` if more than that has changed, so that nothing
+    /// that was compiled then can be relied on.
+    pub(super) fn values_changed(&self, past: &Self) -> Option<Vec<u32>> {
+        match (&self.candidate, &past.candidate) {
+            (None, None) => self.active.values_changed(&past.active),
+            _ => None,
+        }
+    }
+
     /// Which orgs the candidate decides, while a rollout is open.
     pub(super) fn share(&self) -> Option<&Share> {
         self.candidate.as_ref().map(|candidate| &candidate.share)

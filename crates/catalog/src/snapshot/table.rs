@@ -13,16 +13,30 @@ use tollgate_core::IdHash;
 
 use super::archive::{Archive, Span};
 use super::buckets::{Buckets, Hashed};
+use super::epochs::Epochs;
 use super::org::OrgEntry;
 use super::sets::Sets;
+use super::warm::Warm;
 use crate::model::OrgRecord;
 
 type Entry = OnceLock<Arc<OrgEntry>>;
 
+/// What an org is made from, or where that lies.
 #[derive(Clone)]
-enum Record {
+pub(super) enum Record {
     Held(Arc<OrgRecord>),
     Filed(Span),
+}
+
+impl Record {
+    /// Whether it is this very one, and not one that says the same.
+    pub(super) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Held(one), Self::Held(other)) => Arc::ptr_eq(one, other),
+            (Self::Filed(one), Self::Filed(other)) => one == other,
+            _ => false,
+        }
+    }
 }
 
 #[derive(Clone)]
@@ -31,19 +45,20 @@ struct Slot {
     record: Record,
     entry: Entry,
     /// The epoch of the table that its entry belongs to.
-    epoch: u32,
+    epoch: u64,
 }
 
 #[derive(Clone)]
 pub(super) struct OrgTable {
     slots: Buckets<Slot>,
-    /// How often what is common was changed.
-    epoch: u32,
+    epochs: Epochs,
     /// The entries in this epoch of slots that are of an earlier one: for each bucket one for each of its places.
     anew: Arc<[OnceLock<Box<[Entry]>>]>,
     /// Where filed records lie.
     archive: Option<Arc<dyn Archive>>,
-    /// How many entries were compiled in this epoch.
+    /// What was last compiled, in this epoch or before. It is of this archive.
+    warm: Arc<Warm>,
+    /// How many entries were compiled since all were forgotten.
     compiled: Arc<AtomicUsize>,
 }
 
@@ -52,9 +67,10 @@ impl OrgTable {
     pub(super) fn sized(orgs: usize) -> Self {
         Self {
             slots: Buckets::sized(orgs),
-            epoch: 0,
+            epochs: Epochs::begin(),
             anew: Arc::default(),
             archive: None,
+            warm: Arc::default(),
             compiled: Arc::default(),
         }
     }
@@ -75,7 +91,7 @@ impl OrgTable {
     #[inline]
     pub(super) fn get<'t>(&'t self, hash: IdHash, id: &str, sets: &'t Sets) -> Option<&'t OrgEntry> {
         let (bucket, place, slot) = self.slots.find_at(hash.short(), |slot| slot.is(hash, id))?;
-        let entry = if slot.epoch == self.epoch {
+        let entry = if slot.epoch == self.epochs.number() {
             &slot.entry
         } else {
             let places = self.slots.bucket(bucket).len();
@@ -90,17 +106,24 @@ impl OrgTable {
 
     #[cold]
     fn compile<'t>(&self, slot: &Slot, entry: &'t Entry, sets: &'t Sets) -> &'t OrgEntry {
+        if let Some(known) = self.warm.get(slot.hash, &slot.record, &self.epochs) {
+            return entry.get_or_init(|| known);
+        }
         match self.record(slot) {
             Ok(record) => entry.get_or_init(|| {
                 self.compiled.fetch_add(1, Ordering::Relaxed);
-                Arc::new(sets.compile_known(&record))
+                let compiled = Arc::new(sets.compile_known(&record));
+                let epoch = self.epochs.number();
+                self.warm
+                    .put(slot.hash, slot.record.clone(), epoch, compiled.clone());
+                compiled
             }),
             // Not kept: the next request tries again.
             Err(_) => &sets.active.unreadable,
         }
     }
 
-    /// How many orgs were compiled since what is common was last changed.
+    /// How many orgs were compiled since all were forgotten.
     pub(super) fn compiled_count(&self) -> usize {
         self.compiled.load(Ordering::Relaxed)
     }
@@ -117,7 +140,12 @@ impl OrgTable {
     pub(super) fn put(&mut self, hash: IdHash, record: Arc<OrgRecord>, entry: Option<OrgEntry>) {
         if self.slots.outgrown() {
             // What is compiled goes by places, and those change.
-            let mut larger = Self::sized(self.len() * 2);
+            let mut larger = Self {
+                epochs: self.epochs.clone(),
+                warm: self.warm.clone(),
+                compiled: self.compiled.clone(),
+                ..Self::sized(self.len() * 2)
+            };
             larger.adopt(self);
             *self = larger;
         }
@@ -131,7 +159,7 @@ impl OrgTable {
             hash,
             record,
             entry,
-            epoch: self.epoch,
+            epoch: self.epochs.number(),
         };
         // The hash is keyed and 128 bits long: no two ids that anybody can find have the same.
         self.slots.put(slot, |known| known.hash == hash);
@@ -159,14 +187,21 @@ impl OrgTable {
         self.slots.remove(hash.short(), |slot| slot.is(hash, id));
     }
 
-    /// The same orgs, with nothing compiled yet.
-    pub(super) fn uncompiled(&self) -> Self {
+    /// The same orgs in the next epoch, in which only these policies have other values; `None` if more has changed.
+    pub(super) fn next(&self, changed: Option<Vec<u32>>) -> Self {
         Self {
-            slots: self.slots.clone(),
-            epoch: self.epoch + 1,
+            epochs: self.epochs.next(changed),
             anew: (0..self.slots.buckets()).map(|_| OnceLock::new()).collect(),
-            archive: self.archive.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// The same orgs, with nothing compiled.
+    pub(super) fn cooled(&self) -> Self {
+        Self {
+            warm: Arc::default(),
             compiled: Arc::default(),
+            ..self.next(None)
         }
     }
 
@@ -196,7 +231,7 @@ impl OrgTable {
 
     /// Where the entry of a slot is in this epoch, if any of its bucket was asked for.
     fn entry<'t>(&'t self, bucket: usize, place: usize, slot: &'t Slot) -> Option<&'t Entry> {
-        if slot.epoch == self.epoch {
+        if slot.epoch == self.epochs.number() {
             return Some(&slot.entry);
         }
         self.anew[bucket].get().map(|entries| &entries[place])
@@ -204,7 +239,7 @@ impl OrgTable {
 
     /// Brings the slots of a hash's bucket into this epoch, before one of them is changed or moved.
     fn settle(&mut self, hash: IdHash) {
-        let (bucket, epoch) = (self.slots.place(hash.short()), self.epoch);
+        let (bucket, epoch) = (self.slots.place(hash.short()), self.epochs.number());
         if self.slots.bucket(bucket).iter().all(|slot| slot.epoch == epoch) {
             return;
         }

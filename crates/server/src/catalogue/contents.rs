@@ -8,9 +8,10 @@ use tollgate_catalog::model::{
     EndpointClass, KeptOverride, Org, OrgRecord, Policy, PolicySet, Reset, Rollout, UserPlan, Who,
 };
 use tollgate_catalog::repository::{Entry, Kind, Place, Repository, RepositoryError};
-use tollgate_catalog::snapshot::{ApiKey, KeyHash};
+use tollgate_catalog::snapshot::ApiKey;
 
 use super::documents::{Document, read_document, read_list};
+use super::key_hashes::KeyHashes;
 use super::{FileSet, KeyDocument};
 use crate::control_plane::role::Role;
 use crate::secret::SecretHash;
@@ -45,8 +46,7 @@ pub(super) struct Contents {
     /// The one that is open.
     pub(super) rollout: Option<Rollout>,
     pub(super) tokens: HashMap<SecretHash, Token>,
-    /// The hashes of each key, by its org and id.
-    pub(super) keys: HashMap<(String, String), Vec<KeyHash>>,
+    pub(super) keys: KeyHashes,
     /// How many entries the database holds that are in force in place of the demonstration set.
     pub(super) in_force: usize,
 }
@@ -156,13 +156,8 @@ impl Contents {
             Kind::Key => {
                 let key = entry.and_then(|entry| KeyDocument::read(&entry.body));
                 let secrets = key.map_or_else(Vec::new, |key| key.compiled(place));
-                let hashes: Vec<KeyHash> = secrets.iter().map(|secret| secret.hash).collect();
-                let name = (place.org.clone(), id.to_owned());
-                if hashes.is_empty() {
-                    self.keys.remove(&name);
-                } else {
-                    self.keys.insert(name, hashes);
-                }
+                self.keys
+                    .set(place, secrets.iter().map(|secret| secret.hash).collect());
                 return secrets;
             }
             Kind::Org | Kind::Override | Kind::User | Kind::Reset | Kind::App => {}

@@ -155,8 +155,7 @@ impl Catalogue {
                         None => self.repository.get(&place).await?,
                     };
                     if kind == Kind::Key {
-                        let name = (place.org.clone(), place.id.clone());
-                        gone.extend(contents.keys.get(&name).into_iter().flatten().copied());
+                        gone.extend_from_slice(contents.keys.of(&place));
                     }
                     there.extend(contents.take(&place, entry.as_ref()));
                     common |= matches!(

@@ -12,6 +12,7 @@ mod disk;
 mod documents;
 mod follow;
 mod keep;
+mod key_hashes;
 mod keys;
 mod references;
 mod rollouts;
@@ -174,7 +175,7 @@ impl Catalogue {
         let contents = whole.contents;
         let set = contents.set_with(file);
         let snapshot = self.engine.compile(&set).map_err(CatalogueError::Problems)?;
-        let gone: Vec<_> = known.keys.values().flatten().copied().collect();
+        let gone: Vec<_> = known.keys.all().collect();
         let snapshot = snapshot.with_archive(whole.archive, &whole.filed);
         let snapshot = snapshot.with_idle_orgs(whole.held).with_keys(&gone, whole.keys);
         self.install(snapshot);
