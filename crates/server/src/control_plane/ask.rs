@@ -87,9 +87,12 @@ impl FromRequest<Arc<ControlPlane>> for Ask {
 }
 
 impl Ask {
-    /// The body, which has to be a JSON object; nothing at all counts as an empty one.
+    /// The body, which has to be a JSON object; where it may be left out, nothing at all counts as an empty one.
     pub(super) fn object(&self) -> Result<serde_json::Map<String, Value>, Problem> {
         if self.body.iter().all(u8::is_ascii_whitespace) {
+            if self.shape.as_ref().is_some_and(Shape::needs_body) {
+                return Err(Problem::bad_request("The body is missing."));
+            }
             return Ok(serde_json::Map::new());
         }
         match self.json()? {

@@ -13,6 +13,8 @@ mod apps_and_keys;
 mod audit;
 mod conditions;
 mod file_and_api;
+mod matrix;
+mod openapi;
 mod orgs;
 mod overrides;
 mod policies;

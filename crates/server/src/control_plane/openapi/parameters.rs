@@ -83,7 +83,7 @@ pub(super) fn components() -> Map<String, Value> {
         ),
         query(
             "cursor",
-            json!({"type": "string"}),
+            json!({"type": "string", "pattern": "^[^\\u0000]*$"}),
             "Where the page begins: the `nextCursor` of the one before.",
         ),
         query(

@@ -18,6 +18,7 @@ pub(in super::super) struct Shape(Arc<Parts>);
 struct Parts {
     query: Vec<&'static str>,
     body: Option<Value>,
+    body_required: bool,
     schemas: Arc<Map<String, Value>>,
 }
 
@@ -31,6 +32,7 @@ impl Shape {
             Self(Arc::new(Parts {
                 query: route.query.iter().map(|name| query_name(name)).collect(),
                 body: route.body.map(|body| schemas::of(body.schema)),
+                body_required: route.body.is_some_and(|body| body.required),
                 schemas: schemas.clone(),
             }))
         })
@@ -39,6 +41,11 @@ impl Shape {
     /// Whether the query may have a parameter of this name.
     pub(in super::super) fn asks(&self, name: &str) -> bool {
         self.0.query.contains(&name)
+    }
+
+    /// Whether there has to be a body.
+    pub(in super::super) fn needs_body(&self) -> bool {
+        self.0.body_required
     }
 
     /// What in a body is a number where there should be text and the like, in words.

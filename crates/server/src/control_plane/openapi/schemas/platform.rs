@@ -35,7 +35,12 @@ fn tokens() -> Vec<(&'static str, Value)> {
                 .may_null("orgId", of("Id"), "The org of a tenant-admin or tenant-viewer; the other roles have none.")
                 .may_null("name", text(), "What people call it.")
                 .may_null("expiresAt", instant(), "From when on it no longer works.")
-                .example(json!({"role": "operator", "name": "the night watch", "expiresAt": "2999-01-01T00:00:00Z"}))
+                .example(json!({
+                    "role": "tenant-viewer",
+                    "orgId": "acme",
+                    "name": "the dashboard",
+                    "expiresAt": "2999-01-01T00:00:00Z",
+                }))
                 .schema(),
         ),
         ("Token", shown("A token of the control plane.").schema()),

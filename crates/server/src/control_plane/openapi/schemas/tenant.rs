@@ -72,7 +72,7 @@ fn plans() -> Vec<(&'static str, Value)> {
             Object::sent("A user with a plan of their own.")
                 .may("userId", of("Id"), "As in the path, or left out.")
                 .with(user)
-                .example(json!({"tier": "default"}))
+                .example(json!({"tier": "Enterprise"}))
                 .schema(),
         ),
         (
