@@ -12,15 +12,18 @@ mod common;
 mod apps_and_keys;
 mod audit;
 mod conditions;
+mod effective;
 mod file_and_api;
 mod matrix;
 mod openapi;
 mod orgs;
 mod overrides;
 mod policies;
+mod reset;
 mod restart;
 mod tiers;
 mod tokens_and_roles;
+mod users;
 
 use common::{Admin, Launch, Server};
 use serde_json::{Value, json};
