@@ -12,6 +12,7 @@ mod common;
 mod apps_and_keys;
 mod audit;
 mod conditions;
+mod conformance;
 mod effective;
 mod file_and_api;
 mod matrix;
