@@ -11,6 +11,7 @@ mod common;
 
 mod apps_and_keys;
 mod audit;
+mod browser;
 mod conditions;
 mod conformance;
 mod effective;
