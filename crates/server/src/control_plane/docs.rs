@@ -7,7 +7,7 @@ use axum::http::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 
-use super::openapi::replies;
+use super::openapi::{self, replies};
 use super::route::{Group, Route};
 use super::rule::Rule;
 
@@ -33,9 +33,10 @@ pub(super) fn group() -> Group {
         .answers(200, replies::text("The file.", about))
     };
     Group {
-        name: "Documentation page",
-        about: "A page for people that shows this document and sends requests.",
+        name: "Documentation",
+        about: "This document, and a page for people that shows it and sends requests.",
         routes: vec![
+            openapi::route(),
             file(
                 "/docs",
                 "getDocs",

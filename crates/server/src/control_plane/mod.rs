@@ -67,10 +67,6 @@ const MAX_BODY_BYTES: usize = 1024 * 1024;
 /// All routes, by what they are about.
 fn groups() -> Vec<Group> {
     vec![
-        health::group(),
-        metrics::group(),
-        openapi::group(),
-        docs::group(),
         policies::group(),
         endpoint_classes::group(),
         explain::group(),
@@ -84,6 +80,9 @@ fn groups() -> Vec<Group> {
         reset::group(),
         tokens::group(),
         audit::group(),
+        health::group(),
+        metrics::group(),
+        docs::group(),
     ]
 }
 

@@ -21,19 +21,11 @@ const ABOUT: &str = "Tiers, orgs, apps, keys, policies and overrides that change
     refused. Parameters of a query that are not known, or are given twice, are refused.";
 
 /// The route at which the document is served.
-pub(super) fn group() -> Group {
-    Group {
-        name: "Documentation",
-        about: "This document, and a page that shows it.",
-        routes: vec![
-            Route::get("/openapi.json", serve, "getOpenApi", "This document")
-                .by(Rule::Anyone)
-                .answers(
-                    200,
-                    replies::plain("OpenAPI 3.1.", "application/json", &json!({"type": "object"})),
-                ),
-        ],
-    }
+pub(super) fn route() -> Route {
+    let schema = json!({"type": "object"});
+    Route::get("/openapi.json", serve, "getOpenApi", "This document")
+        .by(Rule::Anyone)
+        .answers(200, replies::plain("OpenAPI 3.1.", "application/json", &schema))
 }
 
 async fn serve(
