@@ -5,6 +5,7 @@ mod completions;
 mod explain;
 mod http_client;
 mod identity;
+mod openapi;
 mod plan;
 mod recorded;
 mod server_url;
@@ -44,6 +45,8 @@ enum Command {
     Simulate(simulate::Args),
     /// Say which limit binds first, when a cap runs out, and what a workload needs
     Plan(plan::Args),
+    /// Print the OpenAPI document of the control plane
+    Openapi,
     /// Print a shell's completion script
     Completions(completions::Args),
 }
@@ -71,6 +74,7 @@ pub fn run() -> ExitCode {
         Command::Validate(args) => validate::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Openapi => openapi::run(),
         Command::Completions(args) => completions::run(&args),
     };
     outcome.unwrap_or_else(|message| {

@@ -11,8 +11,32 @@ use super::ask::{Ask, Path};
 use super::belongings::Belongings;
 use super::lists::{list, within};
 use super::orgs;
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    const ONE: &str = "/v1/orgs/{orgId}/apps/{appId}";
+    Group {
+        name: "Apps",
+        about: "What of an org calls the API.",
+        routes: vec![
+            Route::get("/v1/orgs/{orgId}/apps", index, "listApps", "List apps")
+                .by(Rule::ReadOrg)
+                .lists("App"),
+            Route::get(ONE, get, "getApp", "Show an app")
+                .by(Rule::ReadOrg)
+                .shows("App"),
+            Route::put(ONE, put, "putApp", "Make or replace an app")
+                .by(Rule::WriteOrgThings)
+                .may_take("AppWritten")
+                .replaces("App"),
+            Route::delete(ONE, delete, "deleteApp", "Delete an app with its keys").by(Rule::WriteOrgThings),
+        ],
+    }
+}
 
 /// An org's apps.
 pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {

@@ -5,20 +5,22 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
-use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Uri};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tollgate_catalog::repository::Author;
 
 use super::ControlPlane;
+use super::openapi::Shape;
 use super::role::Caller;
+use super::unrepeated::Unrepeated;
 use crate::answer::Problem;
 use crate::clock;
 
 /// How many items a list holds unless asked otherwise, and at most.
-const PAGE: i64 = 100;
-const MAX_PAGE: i64 = 1_000;
+pub(super) const PAGE: i64 = 100;
+pub(super) const MAX_PAGE: i64 = 1_000;
 
 /// A request of a known caller.
 pub(super) struct Ask {
@@ -30,6 +32,8 @@ pub(super) struct Ask {
     /// The method and path, as the audit names them.
     pub(super) route: String,
     request_id: String,
+    /// What the route takes.
+    shape: Option<Shape>,
 }
 
 /// The ids in a path. Unlike axum's own it refuses what is not UTF-8 with a problem.
@@ -55,9 +59,8 @@ impl FromRequest<Arc<ControlPlane>> for Ask {
         if target.is_some_and(|target| target.as_str().contains("%00")) {
             return Err(Problem::bad_request("The path or the query has a NUL character."));
         }
-        let query = Query::<HashMap<String, String>>::try_from_uri(request.uri())
-            .map_err(|_| Problem::bad_request("The query can't be read."))?
-            .0;
+        let shape = request.extensions().get::<Shape>().cloned();
+        let query = read_query(request.uri(), shape.as_ref())?;
         let (route, headers) = (
             format!("{} {}", request.method(), request.uri().path()),
             request.headers().clone(),
@@ -78,14 +81,18 @@ impl FromRequest<Arc<ControlPlane>> for Ask {
             body,
             route,
             request_id,
+            shape,
         })
     }
 }
 
 impl Ask {
-    /// The body, which has to be a JSON object; nothing at all counts as an empty one.
+    /// The body, which has to be a JSON object; where it may be left out, nothing at all counts as an empty one.
     pub(super) fn object(&self) -> Result<serde_json::Map<String, Value>, Problem> {
         if self.body.iter().all(u8::is_ascii_whitespace) {
+            if self.shape.as_ref().is_some_and(Shape::needs_body) {
+                return Err(Problem::bad_request("The body is missing."));
+            }
             return Ok(serde_json::Map::new());
         }
         match self.json()? {
@@ -96,12 +103,15 @@ impl Ask {
 
     /// The body as JSON.
     pub(super) fn json(&self) -> Result<Value, Problem> {
-        let body = serde_json::from_slice(&self.body)
+        let Unrepeated(body) = serde_json::from_slice(&self.body)
             .map_err(|error| Problem::bad_request(format!("The body is not JSON: {error}.")))?;
-        match with_nul(&body, "") {
-            Some(field) => Err(Problem::unprocessable(format!(
+        if let Some(field) = with_nul(&body, "") {
+            return Err(Problem::unprocessable(format!(
                 "`{field}` must not contain control characters."
-            ))),
+            )));
+        }
+        match self.shape.as_ref().and_then(|shape| shape.misfit(&body)) {
+            Some(misfit) => Err(Problem::unprocessable(misfit)),
             None => Ok(body),
         }
     }
@@ -122,12 +132,6 @@ impl Ask {
 
     /// Whether only to say what would change.
     pub(super) fn dry_run(&self) -> Result<bool, Problem> {
-        // A slip such as `dryrun=true` must not turn a trial into a write.
-        if let Some(name) = self.query.keys().find(|name| *name != "dryRun") {
-            return Err(Problem::bad_request(format!(
-                "`{name}` is not a known parameter of a write."
-            )));
-        }
         match self.query.get("dryRun").map(String::as_str) {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
@@ -159,6 +163,29 @@ impl Ask {
             reason: reason.to_owned(),
         }
     }
+}
+
+/// Reads a query that has only what the route knows, and nothing twice: a slip such as `dryrun=true` must not turn a
+/// trial into a write.
+fn read_query(uri: &Uri, shape: Option<&Shape>) -> Result<HashMap<String, String>, Problem> {
+    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
+        .map_err(|_| Problem::bad_request("The query can't be read."))?
+        .0;
+    let mut query = HashMap::new();
+    for (name, value) in pairs {
+        if shape.is_some_and(|shape| !shape.asks(&name)) {
+            let name = name.escape_debug();
+            return Err(Problem::bad_request(format!(
+                "`{name}` is not a known parameter of this address."
+            )));
+        }
+        if query.contains_key(&name) {
+            let name = name.escape_debug();
+            return Err(Problem::bad_request(format!("`{name}` is given twice.")));
+        }
+        query.insert(name, value);
+    }
+    Ok(query)
 }
 
 /// The present, in Unix milliseconds.

@@ -3,15 +3,58 @@
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::JournalRow;
 
 use super::answer::{Answer, Answered, listed};
 use super::ask::{Ask, Path};
+use super::openapi::{of, replies};
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
 
 /// How many rows an export reads at once.
 const ROWS: i64 = 1_000;
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    let rows = |route: Route| {
+        route
+            .by(Rule::ReadOrg)
+            .asks("limit")
+            .asks("auditCursor")
+            .asks("format")
+            .answers(200, replies::list_or_lines("AuditRow", "application/jsonl"))
+    };
+    Group {
+        name: "Audit",
+        about: "Who changed what and when, before and after, each row chained to the one before.",
+        routes: vec![
+            rows(
+                Route::get("/v1/audit", index, "listAudit", "List changes, newest first")
+                    .says("A tenant sees those of its own org."),
+            ),
+            Route::get(
+                "/v1/audit/verify",
+                verify,
+                "verifyAudit",
+                "Whether the chain is intact",
+            )
+            .by(Rule::ReadPlatform)
+            .answers(
+                200,
+                replies::plain("The verdict.", "application/json", &of("Verification")),
+            ),
+            rows(Route::get(
+                "/v1/orgs/{orgId}/audit",
+                of_org,
+                "listOrgAudit",
+                "List an org's changes, newest first",
+            )),
+        ],
+    }
+}
 
 /// The newest changes first; a tenant sees those of its own org. `format=jsonl` exports all, oldest first.
 pub(super) async fn index(ask: Ask) -> Result<Response, Problem> {
@@ -25,6 +68,8 @@ pub(super) async fn index(ask: Ask) -> Result<Response, Problem> {
 /// The changes of one org.
 pub(super) async fn of_org(Path(org): Path<String>, ask: Ask) -> Result<Response, Problem> {
     ask.caller.read_org(&org)?;
+    // An org that is gone has left its rows behind; what can't be an org has none.
+    check_id(&org).map_err(|_| Problem::not_found())?;
     shown_as_asked(&ask, Some(&org)).await
 }
 
@@ -59,7 +104,9 @@ async fn page(ask: &Ask, org: Option<&str>) -> Answered {
         "" => i64::MAX,
         cursor => cursor
             .parse()
-            .map_err(|_| Problem::bad_request("`cursor` is not one of this list."))?,
+            .ok()
+            .filter(|_| cursor.bytes().all(|byte| byte.is_ascii_digit()))
+            .ok_or_else(|| Problem::bad_request("`cursor` is not one of this list."))?,
     };
     let rows = ask
         .plane

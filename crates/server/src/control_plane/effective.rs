@@ -8,11 +8,39 @@ use tollgate_core::{Algorithm, Mode};
 
 use super::answer::{Answer, Answered};
 use super::ask::{Ask, Path};
+use super::openapi::{of, replies};
 use super::orgs;
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::mode_name;
 use crate::clock;
 use crate::explanation::{Side, algorithm_name, origin};
 use crate::fit::misfits;
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    Group {
+        name: "Effective policies",
+        about: "What is in force for an org.",
+        routes: vec![
+            Route::get(
+                "/v1/orgs/{orgId}/ratelimit/policies",
+                get,
+                "getEffectivePolicies",
+                "Show what is in force for an org",
+            )
+            .says(
+                "Each value with where it came from and what it hides, and the tightest at each level. A tenant does \
+                 not see what is hidden from clients or only being tried.",
+            )
+            .by(Rule::ReadOrg)
+            .answers(
+                200,
+                replies::plain("The effective policies.", "application/json", &of("EffectivePolicies")),
+            ),
+        ],
+    }
+}
 
 /// The effective policies, from broad to narrow, and the tightest at each level.
 pub(super) async fn get(Path(org): Path<String>, ask: Ask) -> Answered {

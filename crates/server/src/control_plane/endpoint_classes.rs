@@ -7,10 +7,30 @@ use tollgate_catalog::repository::{Kind, Place};
 use super::answer::{Answer, Answered, document};
 use super::ask::Ask;
 use super::lists::everywhere;
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::catalogue::{WriteError, read_list};
 
 fn place() -> Place {
     everywhere(Kind::EndpointClasses, "all")
+}
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    const PATH: &str = "/v1/ratelimit/endpoint-classes";
+    Group {
+        name: "Endpoint classes",
+        about: "Routes that are counted together, as an ordered list: the first match wins.",
+        routes: vec![
+            Route::get(PATH, get, "getEndpointClasses", "Show the list")
+                .by(Rule::ReadPlatform)
+                .shows("EndpointClasses"),
+            Route::put(PATH, put, "putEndpointClasses", "Replace the list")
+                .by(Rule::WritePlatform)
+                .takes("EndpointClassesWritten")
+                .replaces("EndpointClasses"),
+        ],
+    }
 }
 
 /// The list.

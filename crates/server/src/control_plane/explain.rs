@@ -2,10 +2,31 @@
 
 use super::answer::{Answer, Answered};
 use super::ask::Ask;
+use super::openapi::{of, replies};
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
 use crate::check_body::{CheckBody, read_object};
 use crate::clock;
 use crate::explanation::explain as explain_request;
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    Group {
+        name: "Explanations",
+        about: "Why a request is decided the way it is.",
+        routes: vec![
+            Route::post("/v1/ratelimit/explain", explain, "explain", "Explain a decision")
+                .says("Which policies apply to a request, which don't and why, and which one binds. Charges nothing.")
+                .by(Rule::ReadPlatform)
+                .takes("Check")
+                .answers(
+                    200,
+                    replies::plain("The explanation.", "application/json", &of("Explanation")),
+                ),
+        ],
+    }
+}
 
 /// Takes a check's body; charges nothing.
 pub(super) async fn explain(ask: Ask) -> Answered {

@@ -7,6 +7,28 @@ use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
 use super::ControlPlane;
+use super::openapi::{of, replies};
+use super::route::{Group, Route};
+use super::rule::Rule;
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    Group {
+        name: "Health",
+        about: "For probes and scrapers; no token is asked for.",
+        routes: vec![
+            Route::get("/healthz", healthz, "getHealth", "Whether the process runs")
+                .by(Rule::Anyone)
+                .answers(200, replies::text("It does.", "text/plain")),
+            Route::get("/readyz", readyz, "getReadiness", "What is in force")
+                .by(Rule::Anyone)
+                .answers(
+                    200,
+                    replies::plain("Decisions can be made.", "application/json", &of("Readiness")),
+                ),
+        ],
+    }
+}
 
 /// The process runs.
 pub(super) async fn healthz() -> &'static str {

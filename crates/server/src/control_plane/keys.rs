@@ -9,13 +9,48 @@ use super::answer::{Answer, Answered};
 use super::ask::{Ask, Path, now_ms};
 use super::belongings::Belongings;
 use super::lists::{list_some, within};
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
 use crate::catalogue::{KeyDocument, WriteError};
 use crate::secret::{Secret, SecretHash, SecretKind, shown_prefix};
 
 /// How long a rotated key goes on to work unless told otherwise, and at most.
 const OVERLAP_MS: i64 = 24 * 3_600_000;
-const MAX_OVERLAP_MS: i64 = 30 * OVERLAP_MS;
+pub(super) const MAX_OVERLAP_MS: i64 = 30 * OVERLAP_MS;
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    const ALL: &str = "/v1/orgs/{orgId}/apps/{appId}/keys";
+    const ONE: &str = "/v1/orgs/{orgId}/apps/{appId}/keys/{keyId}";
+    Group {
+        name: "Keys",
+        about: "API keys. A secret is shown when it is made, and never again.",
+        routes: vec![
+            Route::get(ALL, index, "listKeys", "List an app's keys")
+                .by(Rule::ReadOrg)
+                .lists("Key"),
+            Route::post(ALL, post, "postKey", "Make a key and show its secret, once")
+                .by(Rule::WriteOrgThings)
+                .may_take("KeyWritten")
+                .makes("KeyMade"),
+            Route::get(ONE, get, "getKey", "Show a key, without its secret")
+                .by(Rule::ReadOrg)
+                .shows("Key"),
+            Route::delete(ONE, delete, "deleteKey", "Revoke a key").by(Rule::WriteOrgThings),
+            Route::post(
+                "/v1/orgs/{orgId}/apps/{appId}/keys/{keyId}/rotate",
+                rotate,
+                "rotateKey",
+                "Make a new secret for a key",
+            )
+            .says("The old secret goes on to work for a while, as the same key.")
+            .by(Rule::WriteOrgThings)
+            .may_take("Rotation")
+            .makes("KeyMade"),
+        ],
+    }
+}
 
 /// An app's keys, by the ids they have.
 pub(super) async fn index(Path((org, app)): Path<(String, String)>, ask: Ask) -> Answered {

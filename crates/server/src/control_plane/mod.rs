@@ -1,7 +1,8 @@
 //! The admin address: health, readiness, metrics and, behind a token, the catalogue.
 //!
-//! A route's path names its file. [`ask`] reads who asks and what for, [`write`] is the way all writes go,
-//! [`answer`] what comes back.
+//! A route's path names its file, and the file says in its `group` what there is to know of the route: the router
+//! and the [`openapi`] document are both made of that. [`ask`] reads who asks and what for, [`write`] is the way all
+//! writes go, [`answer`] what comes back.
 
 mod access;
 mod answer;
@@ -9,6 +10,7 @@ mod apps;
 mod ask;
 mod audit;
 mod belongings;
+mod docs;
 mod effective;
 mod endpoint_classes;
 mod explain;
@@ -17,31 +19,36 @@ mod idempotency;
 mod keys;
 mod lists;
 mod metrics;
+mod openapi;
 mod orgs;
 mod overrides;
 mod policies;
 mod reset;
 pub mod role;
 mod rollouts;
+mod route;
+mod rule;
 mod server;
 mod tiers;
 mod token;
 mod tokens;
+mod unrepeated;
 mod users;
 mod write;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::{Extension, Router};
 
 use crate::answer::{Problem, write_problem};
 use crate::catalogue::Catalogue;
 use crate::engine::Engine;
 use crate::metrics::Metrics;
+use openapi::{Served, Shape};
+use route::Group;
 
 pub use server::serve;
 pub use token::{AdminToken, TokenError};
@@ -61,87 +68,55 @@ pub struct ControlPlane {
 /// The largest body an admin route reads.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// The routes of the admin address.
+/// All routes, by what they are about.
+fn groups() -> Vec<Group> {
+    vec![
+        policies::group(),
+        endpoint_classes::group(),
+        rollouts::group(),
+        explain::group(),
+        tiers::group(),
+        orgs::group(),
+        users::group(),
+        apps::group(),
+        keys::group(),
+        overrides::group(),
+        effective::group(),
+        reset::group(),
+        tokens::group(),
+        audit::group(),
+        health::group(),
+        metrics::group(),
+        docs::group(),
+    ]
+}
+
+/// The OpenAPI document of the admin address.
+pub fn openapi_document() -> serde_json::Value {
+    openapi::document(&groups())
+}
+
+/// The router of the admin address.
 pub fn router(plane: Arc<ControlPlane>) -> Router {
-    Router::new()
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(metrics::metrics))
-        .route("/v1/ratelimit/explain", post(explain::explain))
-        .route("/v1/ratelimit/policies", get(policies::index).put(policies::put))
-        .route(
-            "/v1/ratelimit/policies/{id}",
-            get(policies::get).delete(policies::delete),
-        )
-        .route(
-            "/v1/ratelimit/endpoint-classes",
-            get(endpoint_classes::get).put(endpoint_classes::put),
-        )
-        .route(
-            "/v1/ratelimit/rollouts",
-            get(rollouts::index).post(rollouts::post),
-        )
-        .route(
-            "/v1/ratelimit/rollouts/{id}",
-            get(rollouts::get).put(rollouts::put).delete(rollouts::delete),
-        )
-        .route("/v1/ratelimit/rollouts/{id}/promote", post(rollouts::promote))
-        .route("/v1/ratelimit/rollouts/{id}/rollback", post(rollouts::rollback))
-        .route("/v1/tiers", get(tiers::index))
-        .route(
-            "/v1/tiers/{tier}",
-            get(tiers::get).put(tiers::put).delete(tiers::delete),
-        )
-        .route("/v1/orgs", get(orgs::index))
-        .route(
-            "/v1/orgs/{org}",
-            get(orgs::get).put(orgs::put).delete(orgs::delete),
-        )
-        .route("/v1/orgs/{org}/audit", get(audit::of_org))
-        .route("/v1/orgs/{org}/ratelimit/policies", get(effective::get))
-        .route("/v1/orgs/{org}/ratelimit/reset", post(reset::post))
-        .route("/v1/orgs/{org}/users", get(users::index))
-        .route(
-            "/v1/orgs/{org}/users/{user}",
-            get(users::get).put(users::put).delete(users::delete),
-        )
-        .route("/v1/orgs/{org}/apps", get(apps::index))
-        .route(
-            "/v1/orgs/{org}/apps/{app}",
-            get(apps::get).put(apps::put).delete(apps::delete),
-        )
-        .route(
-            "/v1/orgs/{org}/apps/{app}/keys",
-            get(keys::index).post(keys::post),
-        )
-        .route(
-            "/v1/orgs/{org}/apps/{app}/keys/{key}",
-            get(keys::get).delete(keys::delete),
-        )
-        .route("/v1/orgs/{org}/apps/{app}/keys/{key}/rotate", post(keys::rotate))
-        .route(
-            "/v1/orgs/{org}/ratelimit/overrides",
-            get(overrides::index).post(overrides::post),
-        )
-        .route(
-            "/v1/orgs/{org}/ratelimit/overrides/{id}",
-            get(overrides::get).delete(overrides::delete),
-        )
-        .route("/v1/tokens", get(tokens::index).post(tokens::post))
-        .route("/v1/tokens/{id}", get(tokens::get).delete(tokens::delete))
-        .route("/v1/audit", get(audit::index))
-        .route("/v1/audit/verify", get(audit::verify))
-        .fallback(|| async { Problem::not_found() })
-        .method_not_allowed_fallback(|| async {
-            Problem {
-                status: 405,
-                error: "method_not_allowed",
-                title: "Method not allowed",
-                detail: "This address does not take that method.".into(),
-            }
-        })
-        .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY_BYTES))
-        .with_state(plane)
+    let groups = groups();
+    let document = Served::new(&groups);
+    let shapes: Vec<Shape> = Shape::all(groups.iter().flat_map(|group| &group.routes)).collect();
+    let all = groups.into_iter().flat_map(|group| group.routes).zip(shapes);
+    all.fold(Router::new(), |router, (route, shape)| {
+        router.route(route.path, route.handler.route_layer(Extension(shape)))
+    })
+    .fallback(|| async { Problem::not_found() })
+    .method_not_allowed_fallback(|| async {
+        Problem {
+            status: 405,
+            error: "method_not_allowed",
+            title: "Method not allowed",
+            detail: "This address does not take that method.".into(),
+        }
+    })
+    .layer(Extension(document))
+    .layer(axum::extract::DefaultBodyLimit::max(MAX_BODY_BYTES))
+    .with_state(plane)
 }
 
 impl IntoResponse for Problem {
@@ -149,6 +124,11 @@ impl IntoResponse for Problem {
         let mut body = Vec::new();
         write_problem(&self, &mut body);
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, [(CONTENT_TYPE, "application/problem+json")], body).into_response()
+        let mut response = (status, [(CONTENT_TYPE, "application/problem+json")], body).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            let wanted = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, wanted);
+        }
+        response
     }
 }

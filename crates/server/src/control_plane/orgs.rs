@@ -8,11 +8,38 @@ use super::answer::{Answer, Answered, document};
 use super::ask::{Ask, Path};
 use super::belongings::Belongings;
 use super::lists::{everywhere, list};
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
 
 pub(super) fn place(org: &str) -> Place {
     everywhere(Kind::Org, org)
+}
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    const ONE: &str = "/v1/orgs/{orgId}";
+    Group {
+        name: "Orgs",
+        about: "Organizations and the tier each is on.",
+        routes: vec![
+            Route::get("/v1/orgs", index, "listOrgs", "List orgs")
+                .says("A tenant sees its own org.")
+                .by(Rule::ReadOrg)
+                .lists("Org"),
+            Route::get(ONE, get, "getOrg", "Show an org")
+                .by(Rule::ReadOrg)
+                .shows("Org"),
+            Route::put(ONE, put, "putOrg", "Make or replace an org")
+                .says("A tier that is not there is refused (422).")
+                .by(Rule::WriteOrgPlan)
+                .may_take("OrgWritten")
+                .replaces("Org"),
+            Route::delete(ONE, delete, "deleteOrg", "Delete an org with all that is its own")
+                .by(Rule::WriteOrgPlan),
+        ],
+    }
 }
 
 /// The orgs that the caller may see, in the order of their ids.

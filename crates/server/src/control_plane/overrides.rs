@@ -12,8 +12,38 @@ use super::ask::{Ask, Path, now_ms};
 use super::belongings::Belongings;
 use super::lists::{list, within};
 use super::orgs;
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    const ALL: &str = "/v1/orgs/{orgId}/ratelimit/overrides";
+    const ONE: &str = "/v1/orgs/{orgId}/ratelimit/overrides/{id}";
+    Group {
+        name: "Overrides",
+        about: "Other values for one org, or for one app, key or user of it.",
+        routes: vec![
+            Route::get(ALL, index, "listOverrides", "List overrides")
+                .by(Rule::ReadOrg)
+                .lists("Override"),
+            Route::post(ALL, post, "postOverride", "Make an override")
+                .says(
+                    "It is for the policy that `policyId` names, else for the one that `scope`, `endpointPattern`, \
+                     `requiredScope` and `window` fit. Several fit: 422. None fits: with `limit` and `window` a new \
+                     limit for that org, else 422.",
+                )
+                .by(Rule::WriteOrgPlan)
+                .takes("OverrideWritten")
+                .makes("Override"),
+            Route::get(ONE, get, "getOverride", "Show an override")
+                .by(Rule::ReadOrg)
+                .shows("Override"),
+            Route::delete(ONE, delete, "deleteOverride", "End an override").by(Rule::WriteOrgPlan),
+        ],
+    }
+}
 
 /// An org's overrides.
 pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {

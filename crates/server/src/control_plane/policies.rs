@@ -8,11 +8,39 @@ use super::answer::{Answer, Answered, document};
 use super::ask::{Ask, Path};
 use super::belongings::Belongings;
 use super::lists::{everywhere, list};
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
 
 fn place(id: &str) -> Place {
     everywhere(Kind::Policy, id)
+}
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    const ALL: &str = "/v1/ratelimit/policies";
+    const ONE: &str = "/v1/ratelimit/policies/{id}";
+    Group {
+        name: "Policies",
+        about: "The limits of tiers.",
+        routes: vec![
+            Route::get(ALL, index, "listPolicies", "List policies")
+                .by(Rule::ReadPlatform)
+                .lists("Policy"),
+            Route::put(ALL, put, "putPolicy", "Make or replace a policy")
+                .says("A policy without an `id` gets one that follows from what it says.")
+                .by(Rule::WritePlatform)
+                .takes("PolicyWritten")
+                .replaces("Policy"),
+            Route::get(ONE, get, "getPolicy", "Show a policy")
+                .by(Rule::ReadPlatform)
+                .shows("Policy"),
+            Route::delete(ONE, delete, "deletePolicy", "Delete a policy")
+                .says("One that an override is for can't be deleted (409).")
+                .by(Rule::WritePlatform),
+        ],
+    }
 }
 
 /// The policies, in the order of their ids.

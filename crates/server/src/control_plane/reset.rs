@@ -9,8 +9,32 @@ use super::answer::{Answer, Answered};
 use super::ask::{Ask, Path};
 use super::keys::no_randomness;
 use super::lists::within;
+use super::openapi::replies;
 use super::orgs;
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    Group {
+        name: "Resets",
+        about: "Counters that start anew.",
+        routes: vec![
+            Route::post(
+                "/v1/orgs/{orgId}/ratelimit/reset",
+                post,
+                "resetCounters",
+                "Empty an org's counters",
+            )
+            .says("All of them, or those of one policy, app, key or user. Limits that span orgs stay as they are.")
+            .by(Rule::WriteOrgPlan)
+            .takes("ResetWritten")
+            .writes()
+            .answers(200, replies::emptied("Reset")),
+        ],
+    }
+}
 
 /// Empties counters. From then on the limits count elsewhere; limits that span orgs stay as they are.
 pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {

@@ -10,12 +10,64 @@ use super::answer::{Answer, Answered, document};
 use super::ask::{Ask, Path, now_ms};
 use super::belongings::Belongings;
 use super::lists::{everywhere, list};
+use super::openapi::replies;
+use super::route::{Group, Route};
+use super::rule::Rule;
 use super::write::change_shown;
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
 
 fn place(id: &str) -> Place {
     everywhere(Kind::Rollout, id)
+}
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    const ALL: &str = "/v1/ratelimit/rollouts";
+    const ONE: &str = "/v1/ratelimit/rollouts/{id}";
+    let close = |route: Route| {
+        route
+            .by(Rule::WritePlatform)
+            .may_take("RolloutClosing")
+            .writes()
+            .answers(200, replies::replaced("Rollout"))
+    };
+    Group {
+        name: "Rollouts",
+        about: "A candidate set of policies beside the active one, for a share of the orgs.",
+        routes: vec![
+            Route::get(ALL, index, "listRollouts", "List rollouts, open and closed")
+                .by(Rule::ReadPlatform)
+                .lists("Rollout"),
+            Route::post(ALL, post, "openRollout", "Open a rollout")
+                .says("One is open at a time (409). At 0 percent it is only tried: nobody is refused by it.")
+                .by(Rule::WritePlatform)
+                .takes("RolloutWritten")
+                .makes("Rollout"),
+            Route::get(ONE, get, "getRollout", "Show a rollout")
+                .by(Rule::ReadPlatform)
+                .shows("Rollout"),
+            Route::put(ONE, put, "putRollout", "Open a rollout, or replace the open one")
+                .says("Whole, its percentage too. A larger percentage only adds orgs.")
+                .by(Rule::WritePlatform)
+                .takes("RolloutWritten")
+                .replaces("Rollout"),
+            Route::delete(ONE, delete, "deleteRollout", "Delete a rollout that is closed")
+                .by(Rule::WritePlatform),
+            close(Route::post(
+                "/v1/ratelimit/rollouts/{id}/promote",
+                promote,
+                "promoteRollout",
+                "Make the candidate the active set",
+            )),
+            close(Route::post(
+                "/v1/ratelimit/rollouts/{id}/rollback",
+                rollback,
+                "rollBackRollout",
+                "Go back to the active set",
+            )),
+        ],
+    }
 }
 
 /// The rollouts, open or closed, in the order of their ids.

@@ -7,11 +7,37 @@ use super::answer::{Answer, Answered, document};
 use super::ask::{Ask, Path};
 use super::belongings::Belongings;
 use super::lists::{everywhere, list};
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
 use crate::catalogue::{TierName, WriteError, read_document};
 
 fn place(tier: &str) -> Place {
     everywhere(Kind::Tier, tier)
+}
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    const ONE: &str = "/v1/tiers/{tier}";
+    Group {
+        name: "Tiers",
+        about: "The plans that orgs are on.",
+        routes: vec![
+            Route::get("/v1/tiers", index, "listTiers", "List tiers")
+                .by(Rule::ReadPlatform)
+                .lists("Tier"),
+            Route::get(ONE, get, "getTier", "Show a tier")
+                .by(Rule::ReadPlatform)
+                .shows("Tier"),
+            Route::put(ONE, put, "putTier", "Make or replace a tier")
+                .by(Rule::WritePlatform)
+                .may_take("TierWritten")
+                .replaces("Tier"),
+            Route::delete(ONE, delete, "deleteTier", "Delete a tier")
+                .says("One that an org, a user or a policy names can't be deleted (409).")
+                .by(Rule::WritePlatform),
+        ],
+    }
 }
 
 /// The tiers, in the order of their names.

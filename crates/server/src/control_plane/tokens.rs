@@ -11,9 +11,36 @@ use super::belongings::Belongings;
 use super::keys::no_randomness;
 use super::lists::{everywhere, list_some};
 use super::role::Role;
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
 use crate::secret::{Secret, SecretHash, SecretKind, shown_prefix};
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    const ALL: &str = "/v1/tokens";
+    const ONE: &str = "/v1/tokens/{id}";
+    Group {
+        name: "Tokens",
+        about: "Who may call the control plane.",
+        routes: vec![
+            Route::get(ALL, index, "listTokens", "List tokens")
+                .says("A tenant sees those of its own org.")
+                .by(Rule::ReadOrg)
+                .lists("Token"),
+            Route::post(ALL, post, "postToken", "Make a token and show its secret, once")
+                .says("Nobody makes a token that may do more than their own.")
+                .by(Rule::MakeTokens)
+                .takes("TokenWritten")
+                .makes("TokenMade"),
+            Route::get(ONE, get, "getToken", "Show a token, without its secret")
+                .by(Rule::ReadOrg)
+                .shows("Token"),
+            Route::delete(ONE, delete, "deleteToken", "Revoke a token").by(Rule::MakeTokens),
+        ],
+    }
+}
 
 /// The tokens that the caller may see.
 pub(super) async fn index(ask: Ask) -> Answered {

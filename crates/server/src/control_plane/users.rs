@@ -11,8 +11,39 @@ use super::ask::{Ask, Path};
 use super::belongings::Belongings;
 use super::lists::{list, within};
 use super::orgs;
+use super::route::{Group, Route};
+use super::rule::Rule;
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    const ONE: &str = "/v1/orgs/{orgId}/users/{userId}";
+    Group {
+        name: "Users",
+        about: "Users with a plan of their own: the limits on users of that tier hold for them instead of those of \
+                the org's.",
+        routes: vec![
+            Route::get(
+                "/v1/orgs/{orgId}/users",
+                index,
+                "listUsers",
+                "List users with a plan",
+            )
+            .by(Rule::ReadOrg)
+            .lists("User"),
+            Route::get(ONE, get, "getUser", "Show a user's plan")
+                .by(Rule::ReadOrg)
+                .shows("User"),
+            Route::put(ONE, put, "putUser", "Put a user on a tier")
+                .by(Rule::WriteOrgPlan)
+                .takes("UserWritten")
+                .replaces("User"),
+            Route::delete(ONE, delete, "deleteUser", "Put a user back on the org's tier")
+                .by(Rule::WriteOrgPlan),
+        ],
+    }
+}
 
 /// An org's users with a plan of their own.
 pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {

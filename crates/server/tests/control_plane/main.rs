@@ -11,16 +11,23 @@ mod common;
 
 mod apps_and_keys;
 mod audit;
+mod browser;
 mod conditions;
+mod conformance;
+mod effective;
 mod file_and_api;
+mod matrix;
+mod openapi;
 mod orgs;
 mod overrides;
 mod policies;
+mod reset;
 mod restart;
 mod rollout_rules;
 mod rollouts;
 mod tiers;
 mod tokens_and_roles;
+mod users;
 
 use common::{Admin, Launch, Server};
 use serde_json::{Value, json};

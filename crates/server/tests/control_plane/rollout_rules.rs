@@ -53,7 +53,7 @@ fn what_is_no_candidate_is_refused_with_its_reason_and_changes_nothing() {
             "policies[1]: the id `rate` is there twice",
         ),
         (with("removes", json!("gold-org")), "removes: must be a list"),
-        (with("removes", json!([7])), "removes[0]: must be a policy's id"),
+        (with("removes", json!([7])), "`removes[0]` must be text"),
         (
             with("removes", json!(["rate"])),
             "`rate` is among the policies too",

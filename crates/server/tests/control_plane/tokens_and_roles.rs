@@ -1,9 +1,9 @@
-//! `/v1/tokens`, and who may do what with one.
+//! `/v1/tokens`, and what a token is good for. Who may call which route is in `matrix`.
 
 use serde_json::{Value, json};
 
 use crate::common::{Admin, Server};
-use crate::{CLASSES, POLICIES, golden};
+use crate::golden;
 
 /// Two orgs, each with an app and a key, and an override for one.
 fn two_orgs() -> (Server, Admin) {
@@ -19,106 +19,17 @@ fn two_orgs() -> (Server, Admin) {
     (server, admin)
 }
 
-/// Every route behind a token, and whether it is the platform's (`None`) or of the org `acme`, and what a body of it
-/// could be.
-fn routes() -> Vec<(&'static str, String, Value)> {
-    let mut routes: Vec<(&str, String, Value)> = Vec::new();
-    let mut add = |methods: &[&'static str], target: &str, body: Value| {
-        for method in methods {
-            routes.push((method, target.to_owned(), body.clone()));
-        }
-    };
-    add(&["POST"], "/v1/ratelimit/explain", json!({"orgId": "acme"}));
-    add(
-        &["GET", "PUT"],
-        POLICIES,
-        json!({"id": "p", "limit": 1, "window": "1h"}),
-    );
-    add(&["GET", "DELETE"], "/v1/ratelimit/policies/gold-org", json!({}));
-    add(&["GET", "PUT"], CLASSES, json!([]));
-    add(&["GET"], "/v1/tiers", json!({}));
-    add(&["GET", "PUT", "DELETE"], "/v1/tiers/gold", json!({}));
-    add(&["GET"], "/v1/audit/verify", json!({}));
-    add(&["GET", "PUT", "DELETE"], "/v1/orgs/acme", json!({}));
-    add(&["GET"], "/v1/orgs/acme/audit", json!({}));
-    add(&["GET"], "/v1/orgs/acme/apps", json!({}));
-    add(&["GET", "PUT", "DELETE"], "/v1/orgs/acme/apps/web", json!({}));
-    add(&["GET", "POST"], "/v1/orgs/acme/apps/web/keys", json!({}));
-    add(&["GET", "DELETE"], "/v1/orgs/acme/apps/web/keys/k", json!({}));
-    add(&["POST"], "/v1/orgs/acme/apps/web/keys/k/rotate", json!({}));
-    let change = json!({"policyId": "gold-org", "limit": 5});
-    add(&["GET", "POST"], "/v1/orgs/acme/ratelimit/overrides", change);
-    add(
-        &["GET", "DELETE"],
-        "/v1/orgs/acme/ratelimit/overrides/o",
-        json!({}),
-    );
-    routes
-}
-
 #[test]
-fn nothing_but_health_and_metrics_is_open_to_those_without_a_token() {
+fn a_token_is_sent_as_a_bearer_and_in_no_other_way() {
     let (server, admin) = two_orgs();
-    let before = admin.changes();
-    let mut all = routes();
-    for target in ["/v1/audit", "/v1/orgs", "/v1/tokens", "/v1/tokens/x"] {
-        all.push(("GET", target.to_owned(), json!({})));
+    let ask = || server.ask_admin("GET", "/v1/tiers");
+    for value in ["Bearer ", "Bearer x", "Basic YTpi", admin.secret(), "bearer"] {
+        let answer = ask().header("Authorization", value).send();
+        answer.problem(401);
+        assert_eq!(answer.header("www-authenticate"), Some("Bearer"));
     }
-    all.push(("POST", "/v1/tokens".to_owned(), json!({"role": "platform-admin"})));
-    all.push(("DELETE", "/v1/tokens/x".to_owned(), json!({})));
-    for (method, target, body) in all {
-        let ask = || server.ask_admin(method, &target).body(body.to_string());
-        ask().send().problem(401);
-        for value in ["Bearer ", "Bearer x", "Basic YTpi", admin.secret(), "bearer"] {
-            ask().header("Authorization", value).send().problem(401);
-        }
-    }
-    assert_eq!(admin.changes(), before);
-}
-
-#[test]
-fn each_role_may_do_what_it_is_for_and_no_more() {
-    let (_server, admin) = two_orgs();
-    let roles = [
-        ("operator", None),
-        ("tenant-admin", Some("acme")),
-        ("tenant-viewer", Some("acme")),
-        ("tenant-admin", Some("globex")),
-    ];
-    let callers = roles.map(|(role, org)| admin.with_role(role, org));
-    let before = admin.changes();
-    for (method, target, body) in routes() {
-        let reads = method == "GET" || target.ends_with("explain");
-        let of_org = target.starts_with("/v1/orgs/");
-        let of_things = target.contains("/apps/");
-        for (caller, (role, org)) in callers.iter().zip(roles) {
-            // On trial, so that what is allowed leaves all as it is for the next.
-            let trial = if reads {
-                String::new()
-            } else {
-                format!("{target}?dryRun=true")
-            };
-            let asked = if reads { &target } else { &trial };
-            let answer = caller.ask(method, asked).body(body.to_string()).send();
-            let allowed = match role {
-                "operator" => reads,
-                _ => of_org && org == Some("acme") && (reads || (of_things && role == "tenant-admin")),
-            };
-            let what = format!(
-                "{role} of {org:?}: {method} {target}: {} {}",
-                answer.status,
-                answer.text()
-            );
-            // The override is not there, for whoever may look.
-            let absent = target.ends_with("/overrides/o");
-            match answer.status {
-                404 => assert!(absent || (of_org && org == Some("globex")), "{what}"),
-                403 => assert!(!allowed, "{what}"),
-                _ => assert!(allowed && answer.status == 200, "{what}"),
-            }
-        }
-    }
-    assert_eq!(admin.changes(), before);
+    let value = format!("bEARER {}", admin.secret());
+    ask().header("Authorization", &value).send().expect(200);
 }
 
 #[test]
@@ -128,16 +39,6 @@ fn what_is_anothers_is_as_if_it_were_not_there() {
     let theirs = admin.post("/v1/tokens", &json!({"role": "tenant-viewer", "orgId": "acme"}));
     let theirs = theirs.expect(201)["id"].as_str().unwrap().to_owned();
     let before = admin.changes();
-    for (method, target, body) in routes() {
-        if !target.starts_with("/v1/orgs/acme") {
-            continue;
-        }
-        let absent = target.replace("/v1/orgs/acme", "/v1/orgs/absent");
-        let [there, nowhere] =
-            [target, absent].map(|target| mine.ask(method, &target).body(body.to_string()).send());
-        there.problem(404);
-        assert_eq!((there.status, &there.body), (nowhere.status, &nowhere.body));
-    }
     for method in ["GET", "DELETE"] {
         let there = mine.ask(method, &format!("/v1/tokens/{theirs}")).send();
         let nowhere = mine.ask(method, "/v1/tokens/0000000000000000").send();

@@ -1,0 +1,152 @@
+//! Tokens, the audit, readiness, and what goes wrong.
+
+use serde_json::{Value, json};
+
+use super::object::{Object, flag, instant, list, of, one_of, text, whole};
+
+pub(super) fn schemas() -> Vec<(&'static str, Value)> {
+    let mut all = tokens();
+    all.extend(answers());
+    all
+}
+
+fn tokens() -> Vec<(&'static str, Value)> {
+    let shown = |about| {
+        let millis = || json!({"type": "integer"});
+        Object::answered(about)
+            .needs("id", of("TokenId"), "")
+            .needs("role", of("Role"), "")
+            .shows("orgId", of("Id"), "The org of a tenant.")
+            .shows("name", text(), "What people call it.")
+            .needs("prefix", text(), "How its secret begins.")
+            .needs("createdAt", millis(), "When it was made, in Unix milliseconds.")
+            .needs("createdBy", text(), "Who made it, as the audit names them.")
+            .shows(
+                "expiresAt",
+                millis(),
+                "From when on it no longer works, in Unix milliseconds.",
+            )
+    };
+    vec![
+        (
+            "TokenWritten",
+            Object::sent("A wish for a token of the control plane.")
+                .needs("role", of("Role"), "")
+                .may_null("orgId", of("Id"), "The org of a tenant-admin or tenant-viewer; the other roles have none.")
+                .may_null("name", text(), "What people call it.")
+                .may_null("expiresAt", instant(), "From when on it no longer works.")
+                .example(json!({
+                    "role": "tenant-viewer",
+                    "orgId": "acme",
+                    "name": "the dashboard",
+                    "expiresAt": "2999-01-01T00:00:00Z",
+                }))
+                .schema(),
+        ),
+        ("Token", shown("A token of the control plane.").schema()),
+        (
+            "TokenMade",
+            shown("A token that was just made.")
+                .may("secret", text(), "What is sent as `Authorization: Bearer`. It is never shown again, not even when the request is repeated with its `Idempotency-Key`.")
+                .schema(),
+        ),
+    ]
+}
+
+fn answers() -> Vec<(&'static str, Value)> {
+    let anything = || json!({});
+    let change = |object: Object| {
+        object
+            .needs("kind", text(), "What it is: `org`, `policy`, and so on.")
+            .shows("orgId", text(), "The org it belongs to.")
+            .needs("id", text(), "Which one.")
+            .needs("before", anything(), "As it was; null if there was none.")
+            .needs("after", anything(), "As it is then; null if it is deleted.")
+    };
+    vec![
+        (
+            "Problem",
+            Object::answered("What is wrong (RFC 9457).")
+                .needs("type", text(), "")
+                .needs("title", text(), "A short name for people.")
+                .needs(
+                    "status",
+                    json!({"type": "integer", "minimum": 400, "maximum": 599}),
+                    "The HTTP status.",
+                )
+                .needs(
+                    "detail",
+                    text(),
+                    "What is wrong, in a sentence that names the field.",
+                )
+                .needs("error", text(), "A short name for programs.")
+                .needs("message", text(), "As `detail`.")
+                .schema(),
+        ),
+        (
+            "DryRun",
+            Object::answered("What a write would change.")
+                .needs("dryRun", json!({"type": "boolean", "const": true}), "")
+                .needs(
+                    "changes",
+                    list(&Object::answered("One change.").with(change).schema()),
+                    "",
+                )
+                .schema(),
+        ),
+        (
+            "AuditRow",
+            Object::answered("A change: who made it, when, and what it was.")
+                .needs(
+                    "revision",
+                    whole(i64::MAX.unsigned_abs()),
+                    "Its place in the order of all changes.",
+                )
+                .needs("at", instant(), "")
+                .needs("actor", text(), "Whose token it was.")
+                .needs("route", text(), "The method and path.")
+                .needs("requestId", text(), "The `X-Request-Id`.")
+                .shows("reason", text(), "Why, if the change said.")
+                .needs(
+                    "hash",
+                    text(),
+                    "SHA-256 over the row and the hash of the one before.",
+                )
+                .with(change)
+                .schema(),
+        ),
+        (
+            "Verification",
+            Object::answered("Whether every row of the audit is chained to the one before.")
+                .needs("intact", flag(), "")
+                .needs(
+                    "rows",
+                    json!({"type": "integer", "minimum": 0}),
+                    "How many there are.",
+                )
+                .shows(
+                    "firstBroken",
+                    json!({"type": "integer"}),
+                    "The first revision that does not fit.",
+                )
+                .schema(),
+        ),
+        (
+            "Readiness",
+            Object::answered("What is in force.")
+                .needs("status", one_of(&["ready"]), "")
+                .needs("store", text(), "Where counters are.")
+                .needs("catalogue", text(), "The catalogue's database, or `away`.")
+                .needs(
+                    "catalogueRevision",
+                    json!({"type": "integer"}),
+                    "The last change that is in force here.",
+                )
+                .needs("catalogueFrom", one_of(&["disk", "database"]), "")
+                .needs("policyRevision", json!({"type": "integer"}), "")
+                .needs("policies", json!({"type": "integer"}), "")
+                .needs("orgs", json!({"type": "integer"}), "")
+                .schema(),
+        ),
+    ]
+}
