@@ -15,6 +15,7 @@ pub use org::{Org, OrgRecord, read_zone};
 pub use overrides::{KeptOverride, Override, Who};
 pub use policy::{Accuracy, Descriptor, FailMode, Policy, PolicyMode, Values, Zone};
 pub use reset::Reset;
+pub(crate) use rollout::ACTIVE;
 pub use rollout::{Rollout, RolloutState, Share};
 pub use scope::{Dimension, Scope};
 pub use user::UserPlan;

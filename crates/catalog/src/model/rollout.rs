@@ -12,6 +12,9 @@ use crate::document::{Fields, Problems, Value};
 const BUCKETS: u64 = 10_000;
 const BUCKETS_PER_PERCENT: u64 = BUCKETS / 100;
 
+/// What the set in force is called beside a rollout.
+pub(crate) const ACTIVE: &str = "active";
+
 /// Which orgs a rollout's candidate decides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Share {
@@ -85,7 +88,10 @@ impl Rollout {
         let before = problems.0.len();
         let id = fields.parsed("id", problems, |text| {
             check_policy_id(text)?;
-            Ok(text.to_owned())
+            match text {
+                ACTIVE => Err(format!("`{text}` stands for the set that a rollout is beside")),
+                _ => Ok(text.to_owned()),
+            }
         });
         if !fields.has("id") {
             fields.problem(problems, "id", "is missing");

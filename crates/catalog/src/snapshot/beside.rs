@@ -13,7 +13,7 @@ use tollgate_core::{IdHash, Mode};
 use super::common::Common;
 use super::limit::{Limit, OtherSet};
 use super::org::Replacement;
-use crate::model::{Policy, Rollout};
+use crate::model::{ACTIVE, Policy, Rollout};
 
 /// How limits of the other set are counted.
 pub(super) struct Beside {
@@ -35,7 +35,7 @@ impl Beside {
         let set = if self.apart.is_some() {
             &*self.rollout
         } else {
-            "active"
+            ACTIVE
         };
         let policy = std::mem::take(&mut limit.id);
         // No policy can have such an id.

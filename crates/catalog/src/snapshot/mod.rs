@@ -79,6 +79,13 @@ impl Snapshot {
         active.limits.get(..active.policies.len()).unwrap_or_default()
     }
 
+    /// Whether a policy is in force, for whomever.
+    pub fn has_policy(&self, id: &str) -> bool {
+        let sets = &self.catalogue.sets;
+        let mut limits = sets.active.limits.iter().chain(sets.candidate_limits());
+        limits.any(|limit| limit.policy_id() == id)
+    }
+
     /// How many orgs it knows.
     pub fn org_count(&self) -> usize {
         self.catalogue.orgs.len()
@@ -101,8 +108,8 @@ impl Snapshot {
 
     fn entry_of(&self, org: Option<&str>) -> &OrgEntry {
         let Catalogue { sets, orgs } = &*self.catalogue;
-        let entry = org.and_then(|org| orgs.get(sets.active.seed.id(org.as_bytes()), org, sets));
-        entry.unwrap_or_else(|| sets.stranger(org))
+        let known = org.and_then(|org| orgs.get(sets.active.seed.id(org.as_bytes()), org, sets));
+        sets.deciding(known, org).0
     }
 
     /// The limits of a tier, from broad to narrow, in the active set.

@@ -121,8 +121,7 @@ impl Catalogue {
         let sets = &*self.sets;
         let ids = Ids::new(sets.active.seed, request);
         let org = request.org.and_then(|org| self.orgs.get(ids.known, org, sets));
-        let org = org.unwrap_or_else(|| sets.stranger(request.org));
-        let common = sets.of(org);
+        let (org, common) = sets.deciding(org, request.org);
         let (mut routes, mut class) = (Matches::new(), None);
         if let Some(endpoint) = &request.endpoint {
             let classes = common.classes.matches(endpoint);
@@ -143,6 +142,7 @@ impl Catalogue {
 }
 
 /// Adds the limits on users of the tier that a user is on by themselves.
+#[inline(never)]
 fn push_plan<'s>(
     user: &'s UserEntry,
     request: &Request<'_>,
@@ -238,6 +238,7 @@ impl<'s> Stack<'s> {
 
     /// Lets levels of a candidate that count anew begin with no more room than the active limits have left that
     /// they replace. Those are in the stack, since their counts are kept.
+    #[inline(never)]
     fn start_from_kept(&mut self) {
         for place in 0..self.limits.len() {
             let other = self.limits[place].origin.other_set.as_ref();

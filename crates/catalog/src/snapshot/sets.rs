@@ -60,19 +60,36 @@ impl Sets {
         self.candidate.as_ref().map(|candidate| &candidate.share)
     }
 
-    /// The set that an org is compiled against.
+    /// What an org is, as it is known or else as a stranger, and the set that decides for it.
     #[inline]
+    pub(super) fn deciding<'s>(
+        &'s self,
+        known: Option<&'s OrgEntry>,
+        org: Option<&str>,
+    ) -> (&'s OrgEntry, &'s Common) {
+        if self.candidate.is_some() {
+            return self.deciding_in_rollout(known, org);
+        }
+        (known.unwrap_or(&self.active.stranger), &self.active)
+    }
+
+    /// Out of the way of checks while no rollout is open.
+    #[inline(never)]
+    fn deciding_in_rollout<'s>(
+        &'s self,
+        known: Option<&'s OrgEntry>,
+        org: Option<&str>,
+    ) -> (&'s OrgEntry, &'s Common) {
+        let org = known.unwrap_or_else(|| &self.choose(org).0.stranger);
+        (org, self.of(org))
+    }
+
+    /// The set that an org is compiled against.
     pub(super) fn of(&self, org: &OrgEntry) -> &Common {
         match &self.candidate {
             Some(candidate) if org.candidate => &candidate.common,
             _ => &self.active,
         }
-    }
-
-    /// What an org is that the catalogue does not know, or a request without one.
-    #[inline]
-    pub(super) fn stranger(&self, org: Option<&str>) -> &OrgEntry {
-        &self.choose(org).0.stranger
     }
 
     /// The limits of the candidate, if there is one.
@@ -103,7 +120,6 @@ impl Sets {
     }
 
     /// The set that decides for an org, and the other one.
-    #[inline]
     fn choose(&self, org: Option<&str>) -> (&Common, Option<&Common>) {
         match &self.candidate {
             None => (&self.active, None),

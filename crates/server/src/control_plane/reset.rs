@@ -65,13 +65,7 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
         ));
     }
     if let Some(policy) = members.get("policyId").and_then(Value::as_str)
-        && !ask
-            .plane
-            .engine
-            .snapshot_full()
-            .limits()
-            .iter()
-            .any(|limit| &*limit.id == policy)
+        && !ask.plane.engine.snapshot().has_policy(policy)
     {
         return Err(Problem::unprocessable(format!("There is no policy `{policy}`.")));
     }

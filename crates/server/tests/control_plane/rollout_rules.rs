@@ -37,6 +37,7 @@ fn what_is_no_candidate_is_refused_with_its_reason_and_changes_nothing() {
     for (rollout, reason) in [
         (with("id", json!("a/b")), "id: `a/b` is not an id"),
         (with("id", json!("")), "id: must not be empty"),
+        (with("id", json!("active")), "id: `active` stands for the set"),
         (
             with("percent", json!(101)),
             "percent: must be a whole number from 0 to 100",

@@ -103,7 +103,9 @@ fn rolled_back_the_active_set_decides_at_once_and_nothing_of_it_was_changed() {
     rollout["removes"] = json!(["rate"]);
     admin.post(ROLLOUTS, &rollout).expect(201);
     assert_eq!(server.denied(&late())["policyId"], "shut");
-    assert_eq!(server.denied(&json!({"orgId": "acme"}))["policyId"], "shut");
+    assert_eq!(server.denied(&early())["policyId"], "shut");
+    let reset = json!({"policyId": "shut", "reason": "counters of a candidate are counters"});
+    admin.post("/v1/orgs/acme/ratelimit/reset", &reset).expect(200);
     let closed = close(&admin, "rollback");
     assert_eq!(closed["state"], "rolledBack");
     assert_eq!(applied(&server.allowed(&late())), ["rate"]);
