@@ -72,10 +72,17 @@ pub(super) fn document(entry: &Entry) -> Value {
     serde_json::from_str(&entry.body).unwrap_or(Value::Null)
 }
 
-/// A document without the hash of a secret.
-pub(super) fn without_hash(mut document: Value) -> Value {
-    if let Some(members) = document.as_object_mut() {
-        members.remove("hash");
+/// A document as it is shown: without the hash of a secret, and with instants as they are written in requests.
+pub(super) fn presentable(mut document: Value) -> Value {
+    let Some(members) = document.as_object_mut() else {
+        return document;
+    };
+    members.remove("hash");
+    for name in ["createdAt", "expiresAt"] {
+        let at = members.get(name).and_then(Value::as_i64);
+        if let Some(at) = at.and_then(|at| jiff::Timestamp::from_millisecond(at).ok()) {
+            members.insert(name.to_owned(), at.to_string().into());
+        }
     }
     document
 }

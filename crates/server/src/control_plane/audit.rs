@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::JournalRow;
 
-use super::answer::{Answer, Answered, listed};
+use super::answer::{Answer, Answered, listed, presentable};
 use super::ask::{Ask, Path};
 use super::openapi::{of, replies};
 use super::route::{Group, Route};
@@ -138,7 +138,7 @@ async fn export(ask: &Ask, org: Option<&str>) -> Result<Response, Problem> {
 fn shown(row: &JournalRow) -> Value {
     let body = |body: &Option<String>| {
         let body = body.as_deref().map(serde_json::from_str::<Value>);
-        body.map_or(Value::Null, |body| body.unwrap_or(Value::Null))
+        body.map_or(Value::Null, |body| body.map_or(Value::Null, presentable))
     };
     let at = jiff::Timestamp::from_millisecond(row.author.at_ms).map(|at| at.to_string());
     json!({

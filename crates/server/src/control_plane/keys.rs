@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Entry, Kind, Place};
 
-use super::answer::{Answer, Answered};
+use super::answer::{Answer, Answered, presentable};
 use super::ask::{Ask, Path, now_ms};
 use super::belongings::Belongings;
 use super::lists::{list_some, within};
@@ -211,7 +211,7 @@ async fn make(
         return Ok(answer);
     }
     answer.status = StatusCode::CREATED;
-    answer.body = key.shown();
+    answer.body = presentable(key.shown());
     answer.body["keyId"] = json!(place.id);
     answer.body["secret"] = json!(secret.expose());
     Ok(answer)
@@ -243,7 +243,7 @@ fn key_of(entry: &Entry, app: &str) -> Option<KeyDocument> {
 }
 
 fn shown(entry: &Entry, key: &KeyDocument) -> Value {
-    let mut shown = key.shown();
+    let mut shown = presentable(key.shown());
     shown["keyId"] = json!(entry.place.id);
     shown
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Entry, Kind};
 
-use super::answer::{Answer, Answered, document, without_hash};
+use super::answer::{Answer, Answered, document, presentable};
 use super::ask::{Ask, Path, now_ms};
 use super::belongings::Belongings;
 use super::keys::no_randomness;
@@ -110,7 +110,7 @@ pub(super) async fn post(ask: Ask) -> Answered {
             _ => problem,
         })?;
         if answer.status == StatusCode::CREATED {
-            answer.body = without_hash(answer.body);
+            answer.body = presentable(answer.body);
             answer.body["id"] = json!(id);
             answer.body["secret"] = json!(secret.expose());
         }
@@ -155,7 +155,7 @@ fn sees(ask: &Ask, entry: &Entry) -> bool {
 }
 
 fn shown(entry: &Entry) -> Value {
-    let mut shown = without_hash(document(entry));
+    let mut shown = presentable(document(entry));
     shown["id"] = json!(entry.place.id);
     shown
 }

@@ -5,7 +5,7 @@ use axum::http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 use tollgate_catalog::repository::{Change, Entry, Place};
 
-use super::answer::{Answer, Answered, document, etag, without_hash};
+use super::answer::{Answer, Answered, document, etag, presentable};
 use super::ask::Ask;
 use super::belongings::Belongings;
 use crate::answer::Problem;
@@ -196,8 +196,8 @@ pub(super) fn change_shown(place: &Place, before: Option<&Entry>, after: Option<
         "kind": place.kind.name(),
         "orgId": if place.org.is_empty() { Value::Null } else { json!(place.org) },
         "id": place.id,
-        "before": before.map(|entry| without_hash(document(entry))),
-        "after": after.cloned().map(without_hash),
+        "before": before.map(|entry| presentable(document(entry))),
+        "after": after.cloned().map(presentable),
     })
 }
 

@@ -95,6 +95,10 @@ fn a_token_works_until_it_is_revoked_or_has_expired() {
     let shown = admin.get(&format!("/v1/tokens/{id}")).expect(200);
     assert_eq!((&shown["name"], &shown["role"]), (&body["name"], &body["role"]));
     assert_eq!(shown["prefix"], made["prefix"]);
+    assert_eq!(
+        (&shown["expiresAt"], &made["expiresAt"]),
+        (&body["expiresAt"], &body["expiresAt"])
+    );
     assert_eq!((&shown["secret"], &shown["hash"]), (&Value::Null, &Value::Null));
     assert_eq!(admin.items("/v1/tokens"), [shown]);
     let watch = server.with_token(secret);

@@ -12,20 +12,15 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
 
 fn tokens() -> Vec<(&'static str, Value)> {
     let shown = |about| {
-        let millis = || json!({"type": "integer"});
         Object::answered(about)
             .needs("id", of("TokenId"), "")
             .needs("role", of("Role"), "")
             .shows("orgId", of("Id"), "The org of a tenant.")
             .shows("name", text(), "What people call it.")
             .needs("prefix", text(), "How its secret begins.")
-            .needs("createdAt", millis(), "When it was made, in Unix milliseconds.")
+            .needs("createdAt", instant(), "When it was made.")
             .needs("createdBy", text(), "Who made it, as the audit names them.")
-            .shows(
-                "expiresAt",
-                millis(),
-                "From when on it no longer works, in Unix milliseconds.",
-            )
+            .shows("expiresAt", instant(), "From when on it no longer works.")
     };
     vec![
         (

@@ -155,20 +155,11 @@ fn callers() -> Vec<(&'static str, Value)> {
 }
 
 fn key(about: &'static str) -> Object {
-    let millis = || json!({"type": "integer"});
     Object::answered(about)
         .needs("keyId", of("Id"), "")
         .needs("appId", of("Id"), "The app it belongs to.")
         .needs("environment", one_of(&["live", "test"]), "")
         .needs("prefix", text(), "How its secret begins.")
-        .needs(
-            "createdAt",
-            millis(),
-            "When its secret was made, in Unix milliseconds.",
-        )
-        .shows(
-            "expiresAt",
-            millis(),
-            "From when on it no longer works, in Unix milliseconds.",
-        )
+        .needs("createdAt", instant(), "When its secret was made.")
+        .shows("expiresAt", instant(), "From when on it no longer works.")
 }
