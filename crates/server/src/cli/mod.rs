@@ -7,7 +7,6 @@ mod http_client;
 mod identity;
 mod plan;
 mod recorded;
-mod server_url;
 mod simulate;
 mod table;
 mod trust;
