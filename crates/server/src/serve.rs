@@ -10,7 +10,7 @@ use tollgate_catalog::repository::{Repository, RepositoryError};
 
 use crate::catalogue::{Catalogue, Disk, FileSet, Kept};
 use crate::clock;
-use crate::control_plane::{self, AdminToken, ControlPlane};
+use crate::control_plane::{self, AdminToken, ControlPlane, Oidc, oidc};
 use crate::data_plane::{DataPlane, Limits, Server};
 use crate::engine::{Engine, random_seed};
 use crate::grpc;
@@ -39,6 +39,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     };
     let certificates = settings.tls.clone().map(Certificates::load).transpose();
     let certificates = certificates.map_err(|error| error.to_string())?;
+    let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
     std::fs::create_dir_all(&settings.data_dir)
         .map_err(|error| format!("--data-dir: {}: {error}", settings.data_dir.display()))?;
     let token = match &settings.admin_token {
@@ -67,6 +68,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         engine: Arc::new(engine),
         token,
         certificates: certificates.map(Arc::new),
+        oidc: oidc.map(Arc::new),
     };
     runtime.block_on(run(settings, start, [http, grpc, admin]))
 }
@@ -78,6 +80,7 @@ struct Start {
     engine: Arc<Engine>,
     token: AdminToken,
     certificates: Option<Arc<Certificates>>,
+    oidc: Option<Arc<Oidc>>,
 }
 
 async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener; 3]) -> Result<(), String> {
@@ -87,6 +90,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         engine,
         token,
         certificates,
+        oidc,
     } = start;
     let metrics = Arc::new(Metrics::default());
     let disk = Disk::in_dir(&settings.data_dir);
@@ -104,14 +108,8 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         trusted_proxies: settings.trusted_proxies.clone(),
         tokens: settings.data_tokens.clone(),
     });
-    let handshakes = match certificates {
-        Some(certificates) => {
-            let (metrics, stopped) = (metrics.clone(), stopped.clone());
-            tokio::spawn(tls::watch(certificates.clone(), metrics.clone(), stopped.clone()));
-            Some(Handshakes::start(certificates, metrics, stopped).map_err(fail)?)
-        }
-        None => None,
-    };
+    let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
+    let handshakes = handshakes.transpose().map_err(fail)?;
     let limits = Limits {
         connections: settings.max_connections,
         ..Limits::default()
@@ -129,8 +127,10 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         engine: engine.clone(),
         metrics: metrics.clone(),
         token,
+        oidc,
         catalogue: catalogue.clone(),
     });
+    look_after(&control_plane, &stopped);
     let admin = tokio::spawn(control_plane::serve(
         listener(admin).map_err(fail)?,
         control_plane,
@@ -204,6 +204,25 @@ async fn open_database(url: &str, disk: &Disk) -> Result<(Repository, Option<Kep
             Ok((repository, Some(kept)))
         }
         _ => Err(format!("--database: {error}")),
+    }
+}
+
+/// What makes handshakes, with certificates that are read again when they change.
+fn handshakes(
+    certificates: Arc<Certificates>,
+    metrics: &Arc<Metrics>,
+    stopped: &watch::Receiver<bool>,
+) -> std::io::Result<Handshakes> {
+    let watching = tls::watch(certificates.clone(), metrics.clone(), stopped.clone());
+    tokio::spawn(watching);
+    Handshakes::start(certificates, metrics.clone(), stopped.clone())
+}
+
+/// Keeps current what the control plane knows callers by.
+fn look_after(plane: &ControlPlane, stopped: &watch::Receiver<bool>) {
+    if let Some(oidc) = plane.oidc.clone() {
+        plane.metrics.oidc.confirmed(clock::now());
+        tokio::spawn(oidc::follow(oidc, plane.metrics.clone(), stopped.clone()));
     }
 }
 

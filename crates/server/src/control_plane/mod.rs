@@ -17,6 +17,7 @@ mod idempotency;
 mod keys;
 mod lists;
 mod metrics;
+pub mod oidc;
 mod orgs;
 mod overrides;
 mod policies;
@@ -43,6 +44,7 @@ use crate::catalogue::Catalogue;
 use crate::engine::Engine;
 use crate::metrics::Metrics;
 
+pub use oidc::Oidc;
 pub use server::serve;
 pub use token::{AdminToken, TokenError};
 
@@ -54,6 +56,8 @@ pub struct ControlPlane {
     pub metrics: Arc<Metrics>,
     /// The token of whoever may do everything.
     pub token: AdminToken,
+    /// The issuer of other tokens, if there is one.
+    pub oidc: Option<Arc<Oidc>>,
     /// What can be changed.
     pub catalogue: Arc<Catalogue>,
 }

@@ -6,6 +6,7 @@
 
 mod histogram;
 mod labels;
+mod oidc;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,9 +22,11 @@ use prometheus_client::registry::Registry;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Mode;
 
+use crate::clock;
 use crate::engine::{Checked, Engine};
 use histogram::Histogram;
 use labels::{Labels, OUTCOMES, SCOPES, Slots};
+use oidc::OidcMetrics;
 
 /// Threads with a block of their own; further ones share.
 const BLOCKS: usize = 16;
@@ -50,6 +53,8 @@ pub struct Metrics {
     catalogue_away: AtomicU64,
     catalogue_from_disk: AtomicU64,
     policy_propagation_seconds: Histogram,
+    /// The keys of the OIDC issuer.
+    pub oidc: OidcMetrics,
 }
 
 impl Default for Metrics {
@@ -70,6 +75,7 @@ impl Default for Metrics {
             catalogue_away: AtomicU64::new(0),
             catalogue_from_disk: AtomicU64::new(0),
             policy_propagation_seconds: Histogram::default(),
+            oidc: OidcMetrics::default(),
         }
     }
 }
@@ -275,7 +281,7 @@ impl Collector for Scrape {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
-        Ok(())
+        self.metrics.oidc.encode(clock::now(), &mut encoder)
     }
 }
 
