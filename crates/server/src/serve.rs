@@ -40,6 +40,9 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     let certificates = settings.tls.clone().map(Certificates::load).transpose();
     let certificates = certificates.map_err(|error| error.to_string())?;
     let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
+    let limits = settings
+        .admin_limits
+        .read(settings.headers, settings.shadow_all)?;
     std::fs::create_dir_all(&settings.data_dir)
         .map_err(|error| format!("--data-dir: {}: {error}", settings.data_dir.display()))?;
     let token = match &settings.admin_token {
@@ -69,6 +72,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         token,
         certificates: certificates.map(Arc::new),
         oidc: oidc.map(Arc::new),
+        admin_limits: limits.map(Arc::new),
     };
     runtime.block_on(run(settings, start, [http, grpc, admin]))
 }
@@ -81,6 +85,7 @@ struct Start {
     token: AdminToken,
     certificates: Option<Arc<Certificates>>,
     oidc: Option<Arc<Oidc>>,
+    admin_limits: Option<Arc<control_plane::Limits>>,
 }
 
 async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener; 3]) -> Result<(), String> {
@@ -91,6 +96,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         token,
         certificates,
         oidc,
+        admin_limits,
     } = start;
     let metrics = Arc::new(Metrics::default());
     let disk = Disk::in_dir(&settings.data_dir);
@@ -128,6 +134,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         metrics: metrics.clone(),
         token,
         oidc,
+        limits: admin_limits,
         catalogue: catalogue.clone(),
     });
     look_after(&control_plane, &stopped);
@@ -143,7 +150,9 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         settings.max_connections,
         stopped.clone(),
     ));
-    tokio::spawn(sweep(engine.clone(), stopped.clone()));
+    let swept = engine.clone();
+    let swept = move || swept.store.sweep(SWEEP_GROUPS, clock::now());
+    tokio::spawn(sweep(swept, stopped.clone()));
     if let Some(path) = settings.policies.clone() {
         tokio::spawn(policies::watch(
             path,
@@ -218,11 +227,14 @@ fn handshakes(
     Handshakes::start(certificates, metrics.clone(), stopped.clone())
 }
 
-/// Keeps current what the control plane knows callers by.
+/// Keeps current what the control plane knows callers by, and small what it has counted of them.
 fn look_after(plane: &ControlPlane, stopped: &watch::Receiver<bool>) {
     if let Some(oidc) = plane.oidc.clone() {
         plane.metrics.oidc.confirmed(clock::now());
         tokio::spawn(oidc::follow(oidc, plane.metrics.clone(), stopped.clone()));
+    }
+    if let Some(limits) = plane.limits.clone() {
+        tokio::spawn(sweep(move || limits.sweep(), stopped.clone()));
     }
 }
 
@@ -249,12 +261,12 @@ fn listening_line(http: &TcpListener, grpc: &TcpListener, admin: &TcpListener) -
 }
 
 /// Forgets idle counters, one shard's slice at a time.
-async fn sweep(engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
+async fn sweep(slice: impl Fn() + Send, mut stop: watch::Receiver<bool>) {
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = ticks.tick() => engine.store.sweep(SWEEP_GROUPS, clock::now()),
+            _ = ticks.tick() => slice(),
             () = stopped(&mut stop) => return,
         }
     }

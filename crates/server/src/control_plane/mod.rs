@@ -15,6 +15,7 @@ mod explain;
 mod health;
 mod idempotency;
 mod keys;
+pub mod limits;
 mod lists;
 mod metrics;
 pub mod oidc;
@@ -44,6 +45,7 @@ use crate::catalogue::Catalogue;
 use crate::engine::Engine;
 use crate::metrics::Metrics;
 
+pub use limits::Limits;
 pub use oidc::Oidc;
 pub use server::serve;
 pub use token::{AdminToken, TokenError};
@@ -58,6 +60,8 @@ pub struct ControlPlane {
     pub token: AdminToken,
     /// The issuer of other tokens, if there is one.
     pub oidc: Option<Arc<Oidc>>,
+    /// How often it may be asked, unless anything goes.
+    pub limits: Option<Arc<Limits>>,
     /// What can be changed.
     pub catalogue: Arc<Catalogue>,
 }

@@ -52,6 +52,7 @@ pub struct Metrics {
     handshake_failures: AtomicU64,
     catalogue_away: AtomicU64,
     catalogue_from_disk: AtomicU64,
+    admin_limited: AtomicU64,
     policy_propagation_seconds: Histogram,
     /// The keys of the OIDC issuer.
     pub oidc: OidcMetrics,
@@ -74,6 +75,7 @@ impl Default for Metrics {
             handshake_failures: AtomicU64::new(0),
             catalogue_away: AtomicU64::new(0),
             catalogue_from_disk: AtomicU64::new(0),
+            admin_limited: AtomicU64::new(0),
             policy_propagation_seconds: Histogram::default(),
             oidc: OidcMetrics::default(),
         }
@@ -105,6 +107,11 @@ impl Metrics {
     /// Notes that a client's TLS handshake came to nothing.
     pub fn handshake_failed(&self) {
         self.handshake_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the control plane's own limits refused a request.
+    pub fn admin_limited(&self) {
+        self.admin_limited.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes whether the catalogue's database answers.
@@ -275,6 +282,11 @@ impl Collector for Scrape {
                 "tls_handshake_failures",
                 "TLS handshakes that came to nothing",
                 self.metrics.handshake_failures.load(Ordering::Relaxed),
+            ),
+            (
+                "admin_limited",
+                "Requests that the control plane's own limits refused",
+                self.metrics.admin_limited.load(Ordering::Relaxed),
             ),
         ];
         for (name, help, value) in counters {

@@ -13,6 +13,7 @@ mod apps_and_keys;
 mod audit;
 mod conditions;
 mod file_and_api;
+mod limits;
 mod orgs;
 mod overrides;
 mod policies;
