@@ -10,7 +10,7 @@ use tollgate_catalog::repository::{Repository, RepositoryError};
 
 use crate::catalogue::{Catalogue, Disk, FileSet, Kept};
 use crate::clock;
-use crate::control_plane::{self, AdminToken, ControlPlane};
+use crate::control_plane::{self, AdminToken, ControlPlane, Oidc, oidc};
 use crate::data_plane::{DataPlane, Limits, Server};
 use crate::engine::{Engine, random_seed};
 use crate::grpc;
@@ -39,6 +39,10 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     };
     let certificates = settings.tls.clone().map(Certificates::load).transpose();
     let certificates = certificates.map_err(|error| error.to_string())?;
+    let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
+    let limits = settings
+        .admin_limits
+        .read(settings.headers, settings.shadow_all)?;
     std::fs::create_dir_all(&settings.data_dir)
         .map_err(|error| format!("--data-dir: {}: {error}", settings.data_dir.display()))?;
     let token = match &settings.admin_token {
@@ -67,6 +71,8 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         engine: Arc::new(engine),
         token,
         certificates: certificates.map(Arc::new),
+        oidc: oidc.map(Arc::new),
+        admin_limits: limits.map(Arc::new),
     };
     runtime.block_on(run(settings, start, [http, grpc, admin]))
 }
@@ -78,6 +84,8 @@ struct Start {
     engine: Arc<Engine>,
     token: AdminToken,
     certificates: Option<Arc<Certificates>>,
+    oidc: Option<Arc<Oidc>>,
+    admin_limits: Option<Arc<control_plane::Limits>>,
 }
 
 async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener; 3]) -> Result<(), String> {
@@ -87,6 +95,8 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         engine,
         token,
         certificates,
+        oidc,
+        admin_limits,
     } = start;
     let metrics = Arc::new(Metrics::default());
     let disk = Disk::in_dir(&settings.data_dir);
@@ -104,14 +114,8 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         trusted_proxies: settings.trusted_proxies.clone(),
         tokens: settings.data_tokens.clone(),
     });
-    let handshakes = match certificates {
-        Some(certificates) => {
-            let (metrics, stopped) = (metrics.clone(), stopped.clone());
-            tokio::spawn(tls::watch(certificates.clone(), metrics.clone(), stopped.clone()));
-            Some(Handshakes::start(certificates, metrics, stopped).map_err(fail)?)
-        }
-        None => None,
-    };
+    let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
+    let handshakes = handshakes.transpose().map_err(fail)?;
     let limits = Limits {
         connections: settings.max_connections,
         ..Limits::default()
@@ -129,8 +133,11 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         engine: engine.clone(),
         metrics: metrics.clone(),
         token,
+        oidc,
+        limits: admin_limits,
         catalogue: catalogue.clone(),
     });
+    look_after(&control_plane, &stopped);
     let admin = tokio::spawn(control_plane::serve(
         listener(admin).map_err(fail)?,
         control_plane,
@@ -143,7 +150,9 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         settings.max_connections,
         stopped.clone(),
     ));
-    tokio::spawn(sweep(engine.clone(), stopped.clone()));
+    let swept = engine.clone();
+    let swept = move || swept.store.sweep(SWEEP_GROUPS, clock::now());
+    tokio::spawn(sweep(swept, stopped.clone()));
     if let Some(path) = settings.policies.clone() {
         tokio::spawn(policies::watch(
             path,
@@ -207,6 +216,28 @@ async fn open_database(url: &str, disk: &Disk) -> Result<(Repository, Option<Kep
     }
 }
 
+/// What makes handshakes, with certificates that are read again when they change.
+fn handshakes(
+    certificates: Arc<Certificates>,
+    metrics: &Arc<Metrics>,
+    stopped: &watch::Receiver<bool>,
+) -> std::io::Result<Handshakes> {
+    let watching = tls::watch(certificates.clone(), metrics.clone(), stopped.clone());
+    tokio::spawn(watching);
+    Handshakes::start(certificates, metrics.clone(), stopped.clone())
+}
+
+/// Keeps current what the control plane knows callers by, and small what it has counted of them.
+fn look_after(plane: &ControlPlane, stopped: &watch::Receiver<bool>) {
+    if let Some(oidc) = plane.oidc.clone() {
+        plane.metrics.oidc.confirmed(clock::now());
+        tokio::spawn(oidc::follow(oidc, plane.metrics.clone(), stopped.clone()));
+    }
+    if let Some(limits) = plane.limits.clone() {
+        tokio::spawn(sweep(move || limits.sweep(), stopped.clone()));
+    }
+}
+
 /// Comes back once the server is told to stop.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
@@ -230,12 +261,12 @@ fn listening_line(http: &TcpListener, grpc: &TcpListener, admin: &TcpListener) -
 }
 
 /// Forgets idle counters, one shard's slice at a time.
-async fn sweep(engine: Arc<Engine>, mut stop: watch::Receiver<bool>) {
+async fn sweep(slice: impl Fn() + Send, mut stop: watch::Receiver<bool>) {
     let mut ticks = tokio::time::interval(SWEEP_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
-            _ = ticks.tick() => engine.store.sweep(SWEEP_GROUPS, clock::now()),
+            _ = ticks.tick() => slice(),
             () = stopped(&mut stop) => return,
         }
     }

@@ -8,6 +8,8 @@ use ipnet::IpNet;
 use tollgate_catalog::document::{Fields, Node, Problems, Value, parse_yaml};
 
 use crate::answer::HeaderStyles;
+use crate::control_plane::limits::AdminLimits;
+use crate::control_plane::oidc::{OidcFlags, OidcSettings};
 use crate::data_plane::DataTokens;
 use crate::engine::DEFAULT_MAX_COUNTERS;
 use crate::exposure::Protection;
@@ -42,6 +44,12 @@ pub struct Flags {
     /// Certificates and keys
     #[command(flatten)]
     pub tls: TlsFlags,
+    /// Tokens of another issuer
+    #[command(flatten)]
+    pub oidc: OidcFlags,
+    /// Limit the control plane itself by this policy file, or not at all: off [default: built-in limits]
+    #[arg(long, env = "TOLLGATE_ADMIN_LIMITS", value_name = "FILE|off")]
+    pub admin_limits: Option<PathBuf>,
     /// Decide only for callers that send this token in `X-Tollgate-Token`; several stand with commas between them
     #[arg(
         long,
@@ -111,6 +119,10 @@ pub struct Settings {
     pub admin_token: Option<String>,
     /// The files of certificates, if TLS is spoken.
     pub tls: Option<TlsFiles>,
+    /// The issuer of other tokens for the admin address.
+    pub oidc: Option<OidcSettings>,
+    /// How often the control plane may be asked.
+    pub admin_limits: AdminLimits,
     /// The tokens of which callers of the data plane must show one.
     pub data_tokens: Option<DataTokens>,
     /// Where the catalogue is kept.
@@ -155,6 +167,8 @@ impl Settings {
             admin: address("admin", flags.admin, "127.0.0.1:8090")?,
             admin_token: flags.admin_token,
             tls: flags.tls.files()?,
+            oidc: flags.oidc.settings()?,
+            admin_limits: flags.admin_limits.into(),
             data_tokens: match flags.data_token {
                 Some(list) => Some(
                     list.parse()
@@ -214,6 +228,8 @@ impl Flags {
             admin: self.admin.or(file.admin),
             admin_token: self.admin_token.or(file.admin_token),
             tls: self.tls.over(file.tls),
+            oidc: self.oidc.over(file.oidc),
+            admin_limits: self.admin_limits.or(file.admin_limits),
             data_token: self.data_token.or(file.data_token),
             database: self.database.or(file.database),
             policies: self.policies.or(file.policies),
@@ -257,6 +273,15 @@ fn read_config(path: &Path) -> Result<Flags, String> {
             tls_key: text("tls-key", &mut problems).map(PathBuf::from),
             tls_client_ca: text("tls-client-ca", &mut problems).map(PathBuf::from),
         },
+        oidc: OidcFlags {
+            oidc_issuer: text("oidc-issuer", &mut problems),
+            oidc_audience: text("oidc-audience", &mut problems),
+            oidc_jwks: text("oidc-jwks", &mut problems),
+            oidc_role_claim: text("oidc-role-claim", &mut problems),
+            oidc_org_claim: text("oidc-org-claim", &mut problems),
+            oidc_ca: text("oidc-ca", &mut problems).map(PathBuf::from),
+        },
+        admin_limits: text("admin-limits", &mut problems).map(PathBuf::from),
         data_token: text("data-token", &mut problems),
         database: text("database", &mut problems),
         policies: text("policies", &mut problems).map(PathBuf::from),

@@ -8,7 +8,6 @@ mod identity;
 mod openapi;
 mod plan;
 mod recorded;
-mod server_url;
 mod simulate;
 mod table;
 mod trust;

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustls::ClientConfig;
 use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
 
+use crate::outgoing::roots;
 use crate::tls::{read_certificates, read_key};
 
 /// Whom to trust, and who asks.
@@ -28,7 +29,7 @@ impl Trust {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| format!("no TLS: {error}"))?
-            .with_root_certificates(self.roots()?);
+            .with_root_certificates(roots("--ca", self.ca.as_deref())?);
         let mut config = match (&self.client_cert, &self.client_key) {
             (None, None) => config.with_no_client_auth(),
             (Some(cert), Some(key)) => {
@@ -46,23 +47,5 @@ impl Trust {
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(config)
-    }
-
-    fn roots(&self) -> Result<RootCertStore, String> {
-        let mut roots = RootCertStore::empty();
-        if let Some(path) = &self.ca {
-            for certificate in read_certificates("--ca", path).map_err(|error| error.to_string())? {
-                let added = roots.add(certificate);
-                added.map_err(|error| {
-                    format!("--ca: {}: a certificate can't be used: {error}", path.display())
-                })?;
-            }
-            return Ok(roots);
-        }
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        if roots.is_empty() {
-            return Err("this system has no authorities to trust; give --ca FILE".to_owned());
-        }
-        Ok(roots)
     }
 }

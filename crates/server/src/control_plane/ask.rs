@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tollgate_catalog::repository::Author;
 
 use super::ControlPlane;
+use super::access::NotAdmitted;
 use super::openapi::Shape;
 use super::role::Caller;
 use super::unrepeated::Unrepeated;
@@ -50,14 +51,14 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
 }
 
 impl FromRequest<Arc<ControlPlane>> for Ask {
-    type Rejection = Problem;
+    type Rejection = NotAdmitted;
 
-    async fn from_request(request: Request, plane: &Arc<ControlPlane>) -> Result<Self, Problem> {
-        let caller = plane.admit(request.headers())?;
+    async fn from_request(request: Request, plane: &Arc<ControlPlane>) -> Result<Self, NotAdmitted> {
+        let caller = plane.admit(&request)?;
         // PostgreSQL has no NUL in text, so no id and no cursor has one: looking for it would be an error there.
         let target = request.uri().path_and_query();
         if target.is_some_and(|target| target.as_str().contains("%00")) {
-            return Err(Problem::bad_request("The path or the query has a NUL character."));
+            return Err(Problem::bad_request("The path or the query has a NUL character.").into());
         }
         let shape = request.extensions().get::<Shape>().cloned();
         let query = read_query(request.uri(), shape.as_ref())?;

@@ -17,8 +17,10 @@ mod explain;
 mod health;
 mod idempotency;
 mod keys;
+pub mod limits;
 mod lists;
 mod metrics;
+pub mod oidc;
 mod openapi;
 mod orgs;
 mod overrides;
@@ -50,6 +52,8 @@ use crate::metrics::Metrics;
 use openapi::{Served, Shape};
 use route::Group;
 
+pub use limits::Limits;
+pub use oidc::Oidc;
 pub use server::serve;
 pub use token::{AdminToken, TokenError};
 
@@ -61,6 +65,10 @@ pub struct ControlPlane {
     pub metrics: Arc<Metrics>,
     /// The token of whoever may do everything.
     pub token: AdminToken,
+    /// The issuer of other tokens, if there is one.
+    pub oidc: Option<Arc<Oidc>>,
+    /// How often it may be asked, unless anything goes.
+    pub limits: Option<Arc<Limits>>,
     /// What can be changed.
     pub catalogue: Arc<Catalogue>,
 }

@@ -5,13 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
+use super::access::Peer;
 use super::{ControlPlane, router};
 use crate::serve::stopped;
 use crate::tls::{Address, Handshakes};
@@ -33,12 +37,16 @@ pub async fn serve(
             accepted = listener.accept() => accepted,
             () = stopped(&mut stop) => return,
         };
-        let Ok((stream, _)) = accepted else { continue };
+        let Ok((stream, address)) = accepted else { continue };
         // Past the cap a connection is closed at once: probes notice, and nothing piles up.
         let Ok(slot) = slots.clone().try_acquire_owned() else {
             continue;
         };
-        let (service, handshakes, stop) = (service.clone(), handshakes.clone(), stop.clone());
+        let service = Known {
+            peer: Peer(address.ip()),
+            routes: service.clone(),
+        };
+        let (handshakes, stop) = (handshakes.clone(), stop.clone());
         tokio::spawn(async move {
             match handshakes {
                 None => answer(stream, service, stop).await,
@@ -49,12 +57,24 @@ pub async fn serve(
     }
 }
 
-async fn secure(
-    stream: TcpStream,
-    handshakes: &Handshakes,
-    service: TowerToHyperService<Router>,
-    stop: watch::Receiver<bool>,
-) {
+/// The routes, as somebody asks for them whose address is known.
+struct Known {
+    peer: Peer,
+    routes: TowerToHyperService<Router>,
+}
+
+impl Service<Request<Incoming>> for Known {
+    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
+    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.peer);
+        self.routes.call(request)
+    }
+}
+
+async fn secure(stream: TcpStream, handshakes: &Handshakes, service: Known, stop: watch::Receiver<bool>) {
     let Ok(stream) = stream.into_std() else { return };
     let Some((stream, session)) = handshakes.make(Address::Admin, stream).await else {
         return;
@@ -70,7 +90,7 @@ async fn secure(
 /// Answers the requests of a connection.
 async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin,
-    service: TowerToHyperService<Router>,
+    service: Known,
     mut stop: watch::Receiver<bool>,
 ) {
     let connection = http1::Builder::new()

@@ -6,6 +6,7 @@
 
 mod histogram;
 mod labels;
+mod oidc;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -21,9 +22,11 @@ use prometheus_client::registry::Registry;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Mode;
 
+use crate::clock;
 use crate::engine::{Checked, Engine};
 use histogram::Histogram;
 use labels::{Labels, OUTCOMES, SCOPES, Slots};
+use oidc::OidcMetrics;
 
 /// Threads with a block of their own; further ones share.
 const BLOCKS: usize = 16;
@@ -49,7 +52,10 @@ pub struct Metrics {
     handshake_failures: AtomicU64,
     catalogue_away: AtomicU64,
     catalogue_from_disk: AtomicU64,
+    admin_limited: AtomicU64,
     policy_propagation_seconds: Histogram,
+    /// The keys of the OIDC issuer.
+    pub oidc: OidcMetrics,
 }
 
 impl Default for Metrics {
@@ -69,7 +75,9 @@ impl Default for Metrics {
             handshake_failures: AtomicU64::new(0),
             catalogue_away: AtomicU64::new(0),
             catalogue_from_disk: AtomicU64::new(0),
+            admin_limited: AtomicU64::new(0),
             policy_propagation_seconds: Histogram::default(),
+            oidc: OidcMetrics::default(),
         }
     }
 }
@@ -99,6 +107,11 @@ impl Metrics {
     /// Notes that a client's TLS handshake came to nothing.
     pub fn handshake_failed(&self) {
         self.handshake_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that the control plane's own limits refused a request.
+    pub fn admin_limited(&self) {
+        self.admin_limited.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes whether the catalogue's database answers.
@@ -270,12 +283,17 @@ impl Collector for Scrape {
                 "TLS handshakes that came to nothing",
                 self.metrics.handshake_failures.load(Ordering::Relaxed),
             ),
+            (
+                "admin_limited",
+                "Requests that the control plane's own limits refused",
+                self.metrics.admin_limited.load(Ordering::Relaxed),
+            ),
         ];
         for (name, help, value) in counters {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
-        Ok(())
+        self.metrics.oidc.encode(clock::now(), &mut encoder)
     }
 }
 

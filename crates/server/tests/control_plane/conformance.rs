@@ -6,14 +6,14 @@ use std::process::Command;
 
 use serde_json::json;
 
-use crate::{POLICIES, empty};
+use crate::{POLICIES, unlimited};
 
 #[test]
 #[ignore = "needs schemathesis, which ./test installs"]
 fn every_answer_is_one_that_the_document_promises() {
     let program = std::env::var_os("SCHEMATHESIS");
     let program = program.expect("SCHEMATHESIS must name the program; ./test installs it and runs this");
-    let (server, admin) = empty();
+    let (server, admin) = unlimited();
     // What the document's examples name is there, so that they reach further than a 404.
     admin.set("/v1/tiers/Enterprise", &json!({}));
     let policy = json!({"id": "enterprise-records", "orgTier": "Enterprise", "limit": 600, "window": "1m"});

@@ -16,6 +16,7 @@ mod conditions;
 mod conformance;
 mod effective;
 mod file_and_api;
+mod limits;
 mod matrix;
 mod openapi;
 mod orgs;
@@ -43,7 +44,17 @@ fn empty() -> (Server, Admin) {
     (server, admin)
 }
 
-/// The same with a tier `gold`, whose orgs may call three times an hour, and on it the org `acme`.
+/// The same, to be asked as often as a test likes.
+fn unlimited() -> (Server, Admin) {
+    let server = Server::launch(&Launch {
+        flags: &["--admin-limits", "off"],
+        ..Launch::default()
+    });
+    let admin = server.platform_admin();
+    (server, admin)
+}
+
+/// The same as the first with a tier `gold`, whose orgs may call three times an hour, and on it the org `acme`.
 fn golden() -> (Server, Admin) {
     let (server, admin) = empty();
     admin.set("/v1/tiers/gold", &json!({}));

@@ -75,6 +75,7 @@ pub(super) fn document(groups: &[Group]) -> Value {
             "parameters": parameters::components(),
             "headers": {
                 "ETag": {"description": "The state, for `If-Match`.", "schema": {"type": "string", "pattern": "^\"[0-9]+\"$"}},
+                "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 1}},
                 "WWW-Authenticate": {"description": "What is asked for.", "schema": {"type": "string"}},
             },
             "responses": problems.map(|(status, reply)| (status.to_string(), reply)).collect::<Map<_, _>>(),

@@ -95,7 +95,7 @@ pub(super) fn problems(route: &Route) -> Vec<u16> {
     if route.rule == Rule::Anyone {
         return Vec::new();
     }
-    let mut statuses = vec![400, 401, 413, 503];
+    let mut statuses = vec![400, 401, 413, 429, 503];
     if route.rule.forbids_some() {
         statuses.push(403);
     }
@@ -126,6 +126,10 @@ pub(super) fn problem_components() -> Vec<(u16, Value)> {
             "The body can be read but makes no sense, or the `Idempotency-Key` was used for another request.",
         ),
         (
+            429,
+            "The caller asks too often, or too many tokens of its network were wrong.",
+        ),
+        (
             503,
             "The catalogue's database does not answer. Nothing was changed.",
         ),
@@ -135,6 +139,9 @@ pub(super) fn problem_components() -> Vec<(u16, Value)> {
         let mut reply = plain(description, "application/problem+json", &of("Problem"));
         if status == 401 {
             reply["headers"] = json!({"WWW-Authenticate": {"$ref": "#/components/headers/WWW-Authenticate"}});
+        }
+        if status == 429 {
+            reply["headers"] = json!({"Retry-After": {"$ref": "#/components/headers/Retry-After"}});
         }
         (status, reply)
     })

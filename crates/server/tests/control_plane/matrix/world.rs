@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::operation::Operation;
 use crate::common::{Admin, Ask, Server};
-use crate::{POLICIES, empty};
+use crate::{POLICIES, unlimited};
 
 /// Who asks. The tenants are those of the org that is their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,7 +69,7 @@ const ABSENT: &str = "absent-corp";
 
 impl World {
     pub fn new() -> Self {
-        let (server, admin) = empty();
+        let (server, admin) = unlimited();
         for tier in ["Enterprise", "spare"] {
             admin.set(&format!("/v1/tiers/{tier}"), &json!({}));
         }
