@@ -9,10 +9,11 @@ use tollgate_catalog::Request;
 use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord};
 use tollgate_catalog::snapshot::{Archive, Snapshot, Span};
-use tollgate_core::{KeySeed, Timestamp};
+use tollgate_core::{IdHash, KeySeed, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
 const ORGS: usize = 50;
+const SEED: KeySeed = KeySeed(5, 6);
 
 /// An org's place is its number, and its record can be made from that.
 #[derive(Default)]
@@ -57,13 +58,13 @@ fn policies() -> Snapshot {
     let text = "tiers: [{tier: Pro}]
 orgs: [{orgId: of-file, tier: Pro}, {orgId: org-7}]
 policies: [{id: rate, algorithm: fixed_window, limit: 7, window: 1m}]";
-    Snapshot::compile(&parse_policy_set(text).unwrap(), KeySeed(5, 6), None).unwrap()
+    Snapshot::compile(&parse_policy_set(text).unwrap(), SEED, None).unwrap()
 }
 
 fn filed() -> (Snapshot, Arc<Numbers>) {
     let archive = Arc::new(Numbers::default());
-    let orgs: Vec<(Box<str>, Span)> = (0..ORGS as u64)
-        .map(|at| (format!("org-{at}").into(), Span { at, bytes: 1 }))
+    let orgs: Vec<(IdHash, Span)> = (0..ORGS as u64)
+        .map(|at| (SEED.id(format!("org-{at}").as_bytes()), Span { at, bytes: 1 }))
         .collect();
     (policies().with_archive(archive.clone(), &orgs), archive)
 }

@@ -86,6 +86,11 @@ impl Engine {
         })
     }
 
+    /// What makes hashes of ids.
+    pub fn seed(&self) -> KeySeed {
+        self.seed
+    }
+
     /// The snapshot in force.
     pub fn snapshot(&self) -> Guard<Arc<Snapshot>> {
         self.snapshot.load()

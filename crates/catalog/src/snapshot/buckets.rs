@@ -32,6 +32,13 @@ impl<T: Hashed + Clone> Buckets<T> {
         }
     }
 
+    /// Gives back what was set aside for more items.
+    pub(super) fn shrink(&mut self) {
+        for bucket in self.buckets.iter_mut().filter_map(Arc::get_mut) {
+            bucket.shrink_to_fit();
+        }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len
     }

@@ -108,6 +108,9 @@ impl Snapshot {
     /// The same with some more orgs that were checked before. They are compiled when they are first asked for.
     #[must_use]
     pub fn with_idle_orgs(&self, records: Vec<OrgRecord>) -> Self {
+        if records.is_empty() {
+            return self.clone();
+        }
         let seed = self.seed();
         let mut orgs = OrgTable::sized(self.catalogue.orgs.len() + records.len());
         orgs.adopt(&self.catalogue.orgs);
@@ -117,12 +120,11 @@ impl Snapshot {
         self.with_table(orgs)
     }
 
-    /// The same with some more orgs that were checked before, whose records lie in an archive.
+    /// The same with some more orgs that were checked before, by the hashes of their ids, whose records lie in an
+    /// archive.
     #[must_use]
-    pub fn with_archive(&self, archive: Arc<dyn Archive>, orgs: &[(Box<str>, Span)]) -> Self {
-        let seed = self.seed();
-        let filed = orgs.iter().map(|(id, span)| (seed.id(id.as_bytes()), *span));
-        let mut table = OrgTable::filed(archive, &filed.collect::<Vec<_>>());
+    pub fn with_archive(&self, archive: Arc<dyn Archive>, orgs: &[(IdHash, Span)]) -> Self {
+        let mut table = OrgTable::filed(archive, orgs);
         table.adopt(&self.catalogue.orgs);
         self.with_table(table)
     }

@@ -50,7 +50,8 @@ struct Slot {
 
 #[derive(Clone)]
 pub(super) struct OrgTable {
-    slots: Buckets<Slot>,
+    /// Shared from one epoch to the next.
+    slots: Arc<Buckets<Slot>>,
     epochs: Epochs,
     /// The entries in this epoch of slots that are of an earlier one: for each bucket one for each of its places.
     anew: Arc<[OnceLock<Box<[Entry]>>]>,
@@ -66,7 +67,7 @@ impl OrgTable {
     /// An empty table made for so many orgs.
     pub(super) fn sized(orgs: usize) -> Self {
         Self {
-            slots: Buckets::sized(orgs),
+            slots: Arc::new(Buckets::sized(orgs)),
             epochs: Epochs::begin(),
             anew: Arc::default(),
             archive: None,
@@ -81,6 +82,7 @@ impl OrgTable {
         for (hash, span) in orgs {
             table.insert(*hash, Record::Filed(*span), Entry::new());
         }
+        Arc::make_mut(&mut table.slots).shrink();
         Self {
             archive: Some(archive),
             ..table
@@ -162,7 +164,7 @@ impl OrgTable {
             epoch: self.epochs.number(),
         };
         // The hash is keyed and 128 bits long: no two ids that anybody can find have the same.
-        self.slots.put(slot, |known| known.hash == hash);
+        Arc::make_mut(&mut self.slots).put(slot, |known| known.hash == hash);
     }
 
     /// Takes over all of another table that this one does not know, compiled or not. At most one of them has an
@@ -184,7 +186,7 @@ impl OrgTable {
     /// Takes an org out.
     pub(super) fn remove(&mut self, hash: IdHash, id: &str) {
         self.settle(hash);
-        self.slots.remove(hash.short(), |slot| slot.is(hash, id));
+        Arc::make_mut(&mut self.slots).remove(hash.short(), |slot| slot.is(hash, id));
     }
 
     /// The same orgs in the next epoch, in which only these policies have other values; `None` if more has changed.
@@ -244,7 +246,7 @@ impl OrgTable {
             return;
         }
         let entries = self.anew[bucket].get();
-        self.slots.change(bucket, |place, slot| {
+        Arc::make_mut(&mut self.slots).change(bucket, |place, slot| {
             if slot.epoch != epoch {
                 slot.entry = entries.map_or_else(Entry::new, |entries| entries[place].clone());
                 slot.epoch = epoch;

@@ -17,8 +17,14 @@ const PAGE: i64 = 5_000;
 pub(super) struct Copied {
     pub(super) file: File,
     pub(super) extent: Extent,
-    /// Where the record of each org lies, and whether more is known of it than what needs an org to mean anything.
-    pub(super) orgs: Vec<(Box<str>, Span, bool)>,
+}
+
+/// An org that was copied.
+pub(super) struct Filed<'a> {
+    pub(super) org: &'a str,
+    pub(super) span: Span,
+    /// More is known of it than what needs an org to mean anything.
+    pub(super) known: bool,
 }
 
 /// Why nothing was copied.
@@ -49,16 +55,16 @@ impl From<io::Error> for CopyError {
     }
 }
 
-/// Copies all entries; those that are of no org's record are shown on the way.
+/// Copies all entries. Told on the way are the orgs, and the entries that are of no org's record.
 pub(super) async fn copy(
     repository: &Repository,
     disk: &Disk,
+    mut filed: impl FnMut(Filed<'_>) + Send,
     mut shown: impl FnMut(&Entry) + Send,
 ) -> Result<Copied, CopyError> {
     // Read first: what is written meanwhile is followed up.
     let revision = repository.head().await?;
     let mut file = disk.renew().await?;
-    let mut orgs = Vec::new();
     let of_an_org = [Kind::Org, Kind::Override, Kind::User, Kind::Reset];
     let mut cursors = of_an_org.map(Cursor::at_start_of);
     loop {
@@ -80,7 +86,13 @@ pub(super) async fn copy(
                 cursor.fill(repository).await?;
             }
         }
-        orgs.extend(span.map(|span| (org.into(), span, known)));
+        if let Some(span) = span {
+            filed(Filed {
+                org: &org,
+                span,
+                known,
+            });
+        }
     }
     for kind in Kind::ALL.into_iter().filter(|kind| !of_an_org.contains(kind)) {
         let mut cursor = Cursor::at_start_of(kind);
@@ -95,7 +107,7 @@ pub(super) async fn copy(
     }
     let finished = tokio::task::spawn_blocking(move || file.finish(revision)).await;
     let (file, extent) = finished.map_err(io::Error::other)??;
-    Ok(Copied { file, extent, orgs })
+    Ok(Copied { file, extent })
 }
 
 /// Adds a state to those of its org, which lie side by side.

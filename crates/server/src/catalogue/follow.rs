@@ -15,6 +15,9 @@ use crate::serve::stopped;
 
 /// How often the database is asked, whatever was or was not announced: the net under notifications.
 const POLL: Duration = Duration::from_millis(250);
+/// How long at least from one state that is put in force to the next: what is written meanwhile comes all at once,
+/// so that many writes don't keep a node from deciding.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How many rows of the journal are read at once.
 const ROWS: i64 = 1_000;
 /// How many orgs may stay compiled, about ten kilobytes each, and how long at least they do.
@@ -52,7 +55,12 @@ impl Catalogue {
                 () = announced => {}
                 () = tokio::time::sleep(POLL) => {}
             }
-            match (self.catch_up().await, away) {
+            let known = self.revision();
+            let caught_up = self.catch_up().await;
+            if self.revision() != known {
+                tokio::time::sleep(PAUSE).await;
+            }
+            match (caught_up, away) {
                 (Ok(()), true) => {
                     away = false;
                     tracing::info!("the catalogue's database answers again");

@@ -1,5 +1,7 @@
 //! Keeping the file on disk up to date with what is in force.
 
+use std::time::Duration;
+
 use tokio::sync::watch;
 use tollgate_catalog::repository::{Repository, RepositoryError};
 
@@ -9,6 +11,8 @@ use crate::serve::stopped;
 
 /// How many appended lines are nothing to tidy up yet.
 const FEW: usize = 10_000;
+/// How long at least from one time to the next.
+const PAUSE: Duration = Duration::from_millis(250);
 /// How many rows of the journal are read at once.
 const ROWS: i64 = 1_000;
 
@@ -29,8 +33,12 @@ impl Disk {
                     Err(error) => tracing::warn!("the catalogue was not kept on disk: {error}"),
                 }
             }
+            let changed = async {
+                tokio::time::sleep(PAUSE).await;
+                in_force.changed().await
+            };
             tokio::select! {
-                changed = in_force.changed() => if changed.is_err() { return },
+                changed = changed => if changed.is_err() { return },
                 () = stopped(&mut stop) => return,
             }
         }
@@ -56,7 +64,7 @@ impl Disk {
                 ..kept
             });
         }
-        Ok(copy(repository, self, |_| {}).await?.extent)
+        Ok(copy(repository, self, |_| {}, |_| {}).await?.extent)
     }
 }
 

@@ -122,10 +122,10 @@ impl Catalogue {
             disk,
             extent: ArcSwapOption::empty(),
         };
-        let file = catalogue.file.load_full();
+        let (file, seed) = (catalogue.file.load_full(), catalogue.engine.seed());
         let whole = match kept {
-            Some(kept) => Whole::of_disk(kept, &file),
-            None => Whole::read(&catalogue.repository, &catalogue.disk, &file).await?,
+            Some(kept) => Whole::of_disk(kept, &file, seed),
+            None => Whole::read(&catalogue.repository, &catalogue.disk, &file, seed).await?,
         };
         let mut contents = catalogue.contents.lock().await;
         catalogue.rebuild(&mut contents, whole, &file)?;
@@ -137,7 +137,7 @@ impl Catalogue {
     pub async fn replace_file(&self, set: PolicySet) -> Result<(), CatalogueError> {
         let file = Arc::new(FileSet { given: true, set });
         let mut contents = self.contents.lock().await;
-        let whole = Whole::read(&self.repository, &self.disk, &file).await?;
+        let whole = Whole::read(&self.repository, &self.disk, &file, self.engine.seed()).await?;
         self.rebuild(&mut contents, whole, &file)?;
         self.file.store(file);
         Ok(())

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use tollgate_catalog::model::OrgRecord;
 use tollgate_catalog::repository::{Entry, Place, Repository};
 use tollgate_catalog::snapshot::{ApiKey, Span};
+use tollgate_core::{IdHash, KeySeed};
 
 use super::archive::{Index, OrgsOnDisk};
 use super::contents::{Contents, matters};
-use super::copy::{CopyError, copy};
+use super::copy::{CopyError, Filed, copy};
 use super::disk::{Disk, Extent};
 use super::{CatalogueError, FileSet};
 
@@ -19,8 +20,8 @@ const ROWS: i64 = 1_000;
 pub(super) struct Whole {
     pub(super) contents: Contents,
     pub(super) archive: Arc<OrgsOnDisk>,
-    /// Where the record of each org lies.
-    pub(super) filed: Vec<(Box<str>, Span)>,
+    /// Where the record of each org lies, by the hash of its id.
+    pub(super) filed: Vec<(IdHash, Span)>,
     /// The orgs whose states lie apart.
     pub(super) held: Vec<OrgRecord>,
     pub(super) keys: Vec<ApiKey>,
@@ -56,9 +57,17 @@ impl Whole {
         repository: &Repository,
         disk: &Disk,
         set: &Arc<FileSet>,
+        seed: KeySeed,
     ) -> Result<Self, CatalogueError> {
-        let (mut contents, mut keys) = (Contents::default(), Vec::new());
-        let copied = copy(repository, disk, |entry| {
+        let (mut contents, mut keys, mut filed) = (Contents::default(), Vec::new(), Vec::new());
+        let mut orgs = 0;
+        let known = |org: Filed<'_>| {
+            orgs += 1;
+            if org.known || set.knows(org.org) {
+                filed.push((seed.id(org.org.as_bytes()), org.span));
+            }
+        };
+        let copied = copy(repository, disk, known, |entry| {
             contents.in_force += usize::from(matters(entry.place.kind));
             keys.extend(contents.take(&entry.place, Some(entry)));
         });
@@ -66,12 +75,10 @@ impl Whole {
         contents.revision = copied.extent.revision;
         // What once held policies is not taken for a new one because they were deleted.
         let rows = repository.journal(0, ROWS).await?;
-        contents.in_force += copied.orgs.len() + rows.iter().filter(|row| matters(row.place.kind)).count();
-        let orgs = copied.orgs.into_iter();
-        let known = orgs.filter(|(org, _, known)| *known || set.knows(org));
+        contents.in_force += orgs + rows.iter().filter(|row| matters(row.place.kind)).count();
         Ok(Self {
             contents,
-            filed: known.map(|(org, span, _)| (org, span)).collect(),
+            filed,
             held: Vec::new(),
             keys,
             archive: Arc::new(OrgsOnDisk::new(copied.file, set.clone())),
@@ -80,7 +87,7 @@ impl Whole {
     }
 
     /// What was kept on disk.
-    pub(super) fn of_disk(kept: Kept, set: &Arc<FileSet>) -> Self {
+    pub(super) fn of_disk(kept: Kept, set: &Arc<FileSet>, seed: KeySeed) -> Self {
         let Kept { index, file } = kept;
         let archive = Arc::new(OrgsOnDisk::new(file, set.clone()));
         let mut contents = Contents {
@@ -103,7 +110,7 @@ impl Whole {
         for (org, spans) in index.orgs {
             // One that is gone, or of which only what needs an org is left, has no record.
             match archive.gathered(&spans) {
-                Ok(_) if spans.len() == 1 => filed.push((org, spans[0])),
+                Ok(_) if spans.len() == 1 => filed.push((seed.id(org.as_bytes()), spans[0])),
                 Ok(record) => held.push(record),
                 Err(_) => {}
             }
