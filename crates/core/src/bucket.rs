@@ -11,12 +11,6 @@ use crate::time::{Nanos, Timestamp};
 /// The debt lets at most this much pile up under a soft limit, so that sums never overflow.
 const MAX_DEBT: u128 = 1 << 120;
 
-#[expect(clippy::cast_possible_truncation, reason = "a u128 is split into its halves")]
-#[inline]
-fn pack(debt: u128, at: u64) -> Cell {
-    Cell([debt as u64, (debt >> 64) as u64, at])
-}
-
 #[inline]
 fn debt(cell: Cell) -> u128 {
     u128::from(cell.0[0]) | u128::from(cell.0[1]) << 64
@@ -39,7 +33,7 @@ pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp, overdraw: bool) -
         owed = owed.min(capacity(rule));
     }
     let drained = u128::from(rule.limit) * u128::from(then - at);
-    pack(owed.saturating_sub(drained), then)
+    Cell::owing(owed.saturating_sub(drained), then)
 }
 
 #[inline]
@@ -50,7 +44,14 @@ pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {
 #[inline]
 pub(crate) fn charge(rule: &Rule, cell: Cell, cost: u64) -> Cell {
     let owed = debt(cell) + u128::from(cost) * u128::from(rule.window_ns);
-    pack(owed.min(MAX_DEBT), cell.0[2])
+    Cell::owing(owed.min(MAX_DEBT), cell.0[2])
+}
+
+/// The cell had `tokens` not been taken.
+#[inline]
+pub(crate) fn uncharge(rule: &Rule, cell: Cell, tokens: u64) -> Cell {
+    let returned = u128::from(tokens) * u128::from(rule.window_ns);
+    Cell::owing(debt(cell).saturating_sub(returned), cell.0[2])
 }
 
 #[inline]

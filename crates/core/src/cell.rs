@@ -13,3 +13,12 @@
 /// The words do not depend on limit or burst, so a change of those keeps the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cell(pub [u64; 3]);
+
+impl Cell {
+    /// A bucket's cell that owes so many units of 1 / window token at an instant, in nanoseconds.
+    #[expect(clippy::cast_possible_truncation, reason = "a u128 is split into its halves")]
+    #[inline]
+    pub fn owing(debt: u128, at: u64) -> Self {
+        Self([debt as u64, (debt >> 64) as u64, at])
+    }
+}

@@ -118,6 +118,21 @@ impl Rule {
         }
     }
 
+    /// A cell as it would be had `tokens` of what it counts not been charged: a node that holds them on lease
+    /// shows them as left.
+    #[inline]
+    pub fn uncharge(&self, cell: Cell, tokens: u64) -> Cell {
+        let [first, second, third] = cell.0;
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => bucket::uncharge(self, cell, tokens),
+            Algorithm::FixedWindow(_) | Algorithm::Quota(_) => {
+                Cell([first, second.saturating_sub(tokens), third])
+            }
+            Algorithm::SlidingCounter => Cell([first, second, third.saturating_sub(tokens)]),
+            Algorithm::SlidingLog => Cell([first.saturating_sub(tokens), second, third]),
+        }
+    }
+
     /// What is left of an advanced cell, rounded down.
     #[inline]
     pub fn remaining(&self, cell: Cell, now: Timestamp) -> u64 {

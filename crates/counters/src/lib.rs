@@ -4,6 +4,7 @@
 //! the same suite. A store knows cells and keys, never policies or requests.
 
 pub mod memory;
+pub mod shared;
 mod sync;
 
 pub use memory::{Commit, MemoryStore, StoreFull};

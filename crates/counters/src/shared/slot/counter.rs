@@ -1,0 +1,484 @@
+//! One counter in the shared store, and what each algorithm does with it.
+
+use std::collections::VecDeque;
+
+use tollgate_core::Mode;
+
+use super::super::call::{Kind, LONGEST_HOLD, LeaseId, Micros, Part, Return, State, Terms, Want};
+use super::Bug;
+
+/// How long a counter is kept after it stopped to matter.
+const GRACE: Micros = 300_000_000;
+/// The most leases whose return is still awaited. Of a node that has more, only the last can come back.
+const MOST_LENT: usize = 32;
+/// Soft limits count no further.
+const MOST: u64 = 1 << 52;
+
+/// A lease that may come back, or whose spends a log has not placed yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Lent {
+    id: LeaseId,
+    amount: u64,
+    until: Micros,
+}
+
+/// What a limit sees of a counter at an instant.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Look {
+    pub(super) fits: bool,
+    pub(super) state: State,
+}
+
+/// A counter.
+#[derive(Debug, Clone)]
+pub(super) struct Counter {
+    /// The generation it belongs to.
+    began: Micros,
+    /// The terms it was last asked about, the newest revision's.
+    terms: Terms,
+    /// The limit and capacity that the present call gave for them.
+    asked: (u64, u64),
+    /// As [`State`] has them. A log's are made when they are asked for.
+    numbers: [u64; 3],
+    /// What a log holds, oldest first: when, how much.
+    log: VecDeque<(Micros, u64)>,
+    /// At most one of a node. Windows: of the present window. Logs: not in the log yet.
+    lent: Vec<Lent>,
+    /// The lease that was a bucket's last charge.
+    tail: Option<LeaseId>,
+    /// From when on it may be forgotten.
+    expires: Micros,
+    changed: bool,
+    bug: Option<Bug>,
+}
+
+impl Counter {
+    /// A counter that nothing is known of: everything was used up at `lost`, when the generation began.
+    pub(super) fn cold(began: Micros, lost: Micros, terms: &Terms, bug: Option<Bug>) -> Self {
+        let mut counter = Self {
+            began,
+            terms: *terms,
+            asked: (terms.limit, terms.capacity),
+            numbers: [0; 3],
+            log: VecDeque::new(),
+            lent: Vec::new(),
+            tail: None,
+            expires: 0,
+            changed: false,
+            bug,
+        };
+        if lost == 0 {
+            return counter;
+        }
+        let boundary = (lost / terms.window + 1) * terms.window;
+        match terms.kind {
+            Kind::Token | Kind::Leaky => counter.numbers = [lost, terms.capacity, 0],
+            Kind::Window => counter.numbers = [boundary, terms.limit, 0],
+            Kind::First => counter.numbers = [lost + terms.window, terms.limit, 0],
+            Kind::Quota if lost >= terms.period[1] => counter.numbers = [terms.period[2], terms.limit, 0],
+            Kind::Quota if lost >= terms.period[0] => counter.numbers = [terms.period[1], terms.limit, 0],
+            Kind::Quota => {}
+            Kind::Sliding => counter.numbers = [boundary, 0, terms.limit],
+            Kind::Log if bug == Some(Bug::LogColdWithoutHold) => counter.log.push_back((lost, terms.limit)),
+            Kind::Log => counter.log.push_back((lost + LONGEST_HOLD, terms.limit)),
+        }
+        counter
+    }
+
+    pub(super) fn began(&self) -> Micros {
+        self.began
+    }
+
+    pub(super) fn is_kept(&self, now: Micros) -> bool {
+        now < self.expires
+    }
+
+    pub(super) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// Of two revisions of its limit the newer one holds, whoever asks.
+    pub(super) fn agree(&mut self, terms: &Terms) {
+        self.changed = false;
+        self.asked = (terms.limit, terms.capacity);
+        let (limit, capacity) = (self.terms.limit, self.terms.capacity);
+        let newer = self.terms.revision > terms.revision && terms.revision > 0;
+        let revision = self.terms.revision;
+        self.terms = *terms;
+        if newer {
+            self.terms = Terms {
+                limit,
+                capacity,
+                revision,
+                ..*terms
+            };
+        }
+    }
+
+    /// Rolls windows, and puts into a log what can no longer be spent.
+    pub(super) fn settle(&mut self, now: Micros) {
+        match self.terms.kind {
+            Kind::Token | Kind::Leaky => {}
+            Kind::Window | Kind::First | Kind::Quota | Kind::Sliding => self.roll(now),
+            Kind::Log => {
+                let ended = |lent: &Lent| lent.until <= now;
+                for lent in self.lent.iter().copied().filter(ended).collect::<Vec<_>>() {
+                    self.enter(lent.until, lent.amount);
+                }
+                self.lent.retain(|lent| !ended(lent));
+                let window = self.terms.window;
+                while self.log.front().is_some_and(|(at, _)| at + window <= now) {
+                    self.log.pop_front();
+                }
+            }
+        }
+    }
+
+    fn roll(&mut self, now: Micros) {
+        let [end, _, current] = self.numbers;
+        if now < end {
+            return;
+        }
+        let Terms {
+            kind, window, period, ..
+        } = self.terms;
+        self.numbers = match kind {
+            Kind::Sliding if end != 0 && now - end < window => [end + window, current, 0],
+            Kind::First => [now + window, 0, 0],
+            Kind::Quota => [
+                period.into_iter().find(|end| now < *end).unwrap_or(period[2]),
+                0,
+                0,
+            ],
+            _ => [(now / window + 1) * window, 0, 0],
+        };
+        if self.bug != Some(Bug::ReturnAcrossWindows) {
+            self.lent.clear();
+        }
+    }
+
+    /// A bucket's debt at an instant, in parts of a token. One that is not soft never owes more than it holds.
+    fn debt(&self, limit: u64, capacity: u64, soft: bool, now: Micros) -> (Micros, u128) {
+        let [at, tokens, parts] = self.numbers;
+        let window = u128::from(self.terms.window);
+        let then = now.max(at);
+        let mut owed = u128::from(tokens) * window + u128::from(parts);
+        if !soft {
+            owed = owed.min(u128::from(capacity) * window);
+        }
+        let drained = u128::from(limit) * u128::from(then - at);
+        (then, owed.saturating_sub(drained))
+    }
+
+    fn bucket(&self, at: Micros, owed: u128) -> [u64; 3] {
+        let window = u128::from(self.terms.window);
+        let tokens = u64::try_from(owed / window).unwrap_or(MOST).min(MOST);
+        let parts = u64::try_from(owed % window).unwrap_or(0);
+        [at, tokens, parts]
+    }
+
+    /// What a log, or a sliding counter, has used; of a window its count.
+    fn used(&self, now: Micros) -> u64 {
+        let [end, previous, current] = self.numbers;
+        match self.terms.kind {
+            Kind::Log => {
+                let log = self.log.iter().map(|(_, count)| count);
+                log.chain(self.lent.iter().map(|lent| &lent.amount)).sum()
+            }
+            Kind::Sliding => {
+                let ahead = end.saturating_sub(now).min(self.terms.window);
+                let faded =
+                    (u128::from(previous) * u128::from(ahead)).div_ceil(u128::from(self.terms.window));
+                current.saturating_add(u64::try_from(faded).unwrap_or(MOST))
+            }
+            _ => previous,
+        }
+    }
+
+    /// The limit and capacity of a part: its own, unless a newer revision of them is known.
+    fn numbers_of(&self, part: &Part) -> (u64, u64) {
+        if (part.limit, part.capacity) == self.asked {
+            (self.terms.limit, self.terms.capacity)
+        } else {
+            (part.limit, part.capacity)
+        }
+    }
+
+    /// How a level sees the counter.
+    pub(super) fn look(&self, part: &Part, now: Micros) -> Look {
+        let (limit, capacity) = self.numbers_of(part);
+        let cost = part.cost;
+        let admits = limit > 0 && cost <= capacity;
+        if self.terms.kind.is_bucket() {
+            let (at, owed) = self.debt(limit, capacity, part.mode == Mode::Soft, now);
+            let window = u128::from(self.terms.window);
+            let wanted = owed + u128::from(cost) * window;
+            return Look {
+                fits: cost == 0 || (admits && wanted <= u128::from(capacity) * window),
+                state: State(self.bucket(at, owed)),
+            };
+        }
+        let fits = self.used(now).saturating_add(cost) <= limit;
+        Look {
+            fits: cost == 0 || (admits && fits),
+            state: self.shown(limit, cost, now),
+        }
+    }
+
+    /// The numbers of a counter that is no bucket.
+    fn shown(&self, limit: u64, cost: u64, now: Micros) -> State {
+        if self.terms.kind != Kind::Log {
+            return State(self.numbers);
+        }
+        let newest = self.log.back().map_or(0, |(at, _)| *at);
+        State([self.used(now), newest, self.room_at(limit, cost, now)])
+    }
+
+    /// When `cost`, or one unit, fits a log; if it does already, when its oldest entry leaves; 0 with none.
+    fn room_at(&self, limit: u64, cost: u64, now: Micros) -> Micros {
+        let mut over = (self.used(now) + cost.max(1)).saturating_sub(limit);
+        let mut entries: Vec<_> = self.log.iter().copied().collect();
+        entries.extend(self.lent.iter().map(|lent| (lent.until, lent.amount)));
+        entries.sort_unstable();
+        for (at, count) in &entries {
+            if over <= *count {
+                return at + self.terms.window;
+            }
+            over -= count;
+        }
+        entries.last().map_or(0, |(at, _)| at + self.terms.window)
+    }
+
+    /// Charges a part that was looked at, and says how the counter stands then. What another level of the same
+    /// request has charged already is not written again.
+    pub(super) fn charge(&mut self, part: &Part, look: &Look, now: Micros, written: bool) -> State {
+        let mut after = self.clone();
+        let [a, b, c] = look.state.0;
+        match self.terms.kind {
+            Kind::Token | Kind::Leaky => {
+                after.numbers = [a, (b + part.cost).min(MOST), c];
+                after.tail = None;
+            }
+            Kind::Sliding => after.numbers = [a, b, (c + part.cost).min(MOST)],
+            Kind::Log => after.enter(now, part.cost),
+            Kind::Window | Kind::First | Kind::Quota => after.numbers = [a, (b + part.cost).min(MOST), 0],
+        }
+        let state = match self.terms.kind {
+            // What was told before the charge holds: when the next room comes.
+            Kind::Log if c != 0 => State([after.used(now), after.shown(part.limit, 0, now).0[1], c]),
+            Kind::Log => after.shown(part.limit, 0, now),
+            _ => State(after.numbers),
+        };
+        if written {
+            *self = after;
+            self.change(now);
+        }
+        state
+    }
+
+    /// Adds to a log what was used at an instant. Entries stay in order, so that it may be a little later.
+    fn enter(&mut self, at: Micros, count: u64) {
+        let newest = self.log.back().map_or(0, |(at, _)| *at);
+        let at = at.max(newest);
+        match self.log.back_mut() {
+            Some(last) if last.0 == at => last.1 += count,
+            _ => self.log.push_back((at, count)),
+        }
+    }
+
+    /// Lends what is wanted, or as much as there is, and says for how long.
+    pub(super) fn lend(&mut self, want: &Want, now: Micros) -> (u64, Micros) {
+        let Terms {
+            kind,
+            limit,
+            capacity,
+            window,
+            ..
+        } = self.terms;
+        let mut hold = want.hold.min(LONGEST_HOLD);
+        if limit == 0 {
+            return (0, 0);
+        }
+        if kind.is_bucket() {
+            let (at, owed) = self.debt(limit, capacity, want.soft, now);
+            let mut floor = u128::from(hold) * u128::from(limit);
+            if self.bug == Some(Bug::NoHoldInWant) {
+                floor = 0;
+            }
+            if kind == Kind::Leaky && owed < floor {
+                // A turn that may have passed when it is spent is nobody's.
+                return (0, 0);
+            }
+            let start = owed.max(floor);
+            let window = u128::from(window);
+            let room = (u128::from(capacity) * window).saturating_sub(start) / window;
+            let amount = match u64::try_from(room) {
+                Ok(room) if !want.soft => want.amount.min(room),
+                _ => want.amount,
+            };
+            if amount > 0 {
+                self.numbers = self.bucket(at, start + u128::from(amount) * window);
+                self.tail = Some(want.lease);
+                self.change(now);
+            }
+            return (amount, hold);
+        }
+        let room = limit.saturating_sub(self.used(now));
+        let amount = if want.soft {
+            want.amount
+        } else {
+            want.amount.min(room)
+        };
+        let unopened = kind == Kind::First && self.numbers[1] == 0;
+        if amount == 0 || unopened {
+            return (0, 0);
+        }
+        if kind != Kind::Log && self.bug != Some(Bug::HoldPastEnd) {
+            hold = hold.min(self.numbers[0] - now);
+        }
+        let count = match kind {
+            Kind::Sliding => Some(&mut self.numbers[2]),
+            Kind::Log => None,
+            _ => Some(&mut self.numbers[1]),
+        };
+        if let Some(count) = count {
+            *count = (*count + amount).min(MOST);
+        }
+        self.lent_to(want.lease, amount, now, now + hold);
+        self.change(now);
+        (amount, hold)
+    }
+
+    fn lent_to(&mut self, id: LeaseId, amount: u64, now: Micros, until: Micros) {
+        let log = self.terms.kind == Kind::Log;
+        if log && self.bug == Some(Bug::LogAtGrant) {
+            return self.enter(now, amount);
+        }
+        let of_node = |lent: &Lent| lent.id.node == id.node;
+        if self.lent.len() == MOST_LENT && !self.lent.iter().any(of_node) {
+            let first = (0..MOST_LENT).min_by_key(|place| self.lent[*place].until);
+            let lent = self.lent.remove(first.unwrap_or(0));
+            if log {
+                self.enter(lent.until, lent.amount);
+            }
+        }
+        if let Some(place) = self.lent.iter().position(of_node) {
+            let lent = self.lent.remove(place);
+            if log {
+                self.enter(lent.until, lent.amount);
+            }
+        }
+        self.lent.push(Lent { id, amount, until });
+    }
+
+    /// Takes a lease back, once.
+    pub(super) fn take_back(&mut self, given: &Return, now: Micros) {
+        let Terms {
+            kind,
+            limit,
+            capacity,
+            window,
+            ..
+        } = self.terms;
+        if kind.is_bucket() {
+            let whose = match self.bug {
+                Some(Bug::BucketCredit) => true,
+                Some(Bug::TailWithoutOwner) => self.tail.is_some(),
+                _ => self.tail == Some(given.lease),
+            };
+            if whose {
+                let (at, owed) = self.debt(limit, capacity, true, now);
+                let unspent = u128::from(given.unspent) * u128::from(window);
+                self.numbers = self.bucket(at, owed.saturating_sub(unspent));
+                self.tail = None;
+                self.change(now);
+            }
+            return;
+        }
+        let Some(place) = self.lent.iter().position(|lent| lent.id == given.lease) else {
+            return;
+        };
+        let lent = self.lent[place];
+        if self.bug != Some(Bug::ReturnTwice) {
+            self.lent.remove(place);
+        }
+        let unspent = given.unspent.min(lent.amount);
+        match kind {
+            Kind::Log => {
+                let spent = lent.amount - unspent;
+                let mut at = given.last_spent.min(lent.until);
+                if self.bug == Some(Bug::LogSettledAtGrant) {
+                    at = at.saturating_sub(LONGEST_HOLD);
+                }
+                if spent > 0 {
+                    self.enter(at, spent);
+                }
+            }
+            Kind::Sliding => self.numbers[2] = self.numbers[2].saturating_sub(unspent),
+            _ => self.numbers[1] = self.numbers[1].saturating_sub(unspent),
+        }
+        self.change(now);
+    }
+
+    /// How the counter stands by its own terms.
+    pub(super) fn state(&self, now: Micros) -> State {
+        if self.terms.kind.is_bucket() {
+            let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, true, now);
+            return State(self.bucket(at, owed));
+        }
+        self.shown(self.terms.limit, 0, now)
+    }
+
+    /// What is left by its own terms, rounded down.
+    pub(super) fn remaining(&self, now: Micros) -> u64 {
+        if self.terms.limit == 0 {
+            return 0;
+        }
+        if self.terms.kind.is_bucket() {
+            let (_, owed) = self.debt(self.terms.limit, self.terms.capacity, false, now);
+            let tokens = owed.div_ceil(u128::from(self.terms.window));
+            let tokens = u64::try_from(tokens).unwrap_or(MOST);
+            return self.terms.capacity.saturating_sub(tokens);
+        }
+        self.terms.limit.saturating_sub(self.used(now))
+    }
+
+    /// Leaves no more than `room`. It is written with the first charge.
+    pub(super) fn narrow(&mut self, room: u64, now: Micros) {
+        let excess = self.remaining(now).saturating_sub(room);
+        if excess == 0 {
+            return;
+        }
+        match self.terms.kind {
+            Kind::Token | Kind::Leaky => {
+                let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, false, now);
+                let narrowed = owed + u128::from(excess) * u128::from(self.terms.window);
+                self.numbers = self.bucket(at, narrowed);
+            }
+            Kind::Log => self.enter(now, excess),
+            Kind::Sliding => self.numbers[2] += excess,
+            _ => self.numbers[1] += excess,
+        }
+    }
+
+    /// Notes that it is to be kept, and how long it matters.
+    fn change(&mut self, now: Micros) {
+        self.changed = true;
+        let Terms { limit, window, .. } = self.terms;
+        let [first, tokens, _] = self.numbers;
+        let matters = match self.terms.kind {
+            Kind::Token | Kind::Leaky => {
+                let refill = (u128::from(tokens) + 1) * u128::from(window) / u128::from(limit.max(1));
+                first.saturating_add(u64::try_from(refill).unwrap_or(MOST).min(MOST))
+            }
+            Kind::Window | Kind::First | Kind::Quota => first,
+            Kind::Sliding => first + window,
+            Kind::Log => {
+                let newest = self.log.back().map_or(now, |(at, _)| *at);
+                let lent = self.lent.iter().map(|lent| lent.until).max();
+                newest.max(lent.unwrap_or(0)) + window
+            }
+        };
+        self.expires = matters + GRACE;
+    }
+}

@@ -1,0 +1,219 @@
+//! The store's side of a call, in Rust: what the script does, number for number.
+//!
+//! The simulator runs on it, and a test holds it against the script on a real server and against the oracle.
+//! Nothing that serves uses it.
+
+mod counter;
+
+use std::collections::BTreeMap;
+
+use tollgate_core::Mode;
+
+use super::call::{Call, Done, Grant, Micros, Name, Part, Reply, Seen, Terms};
+use crate::memory::Commit;
+use counter::Counter;
+
+/// A clock that went back by more than this is not waited for: what the slot knew is taken for lost.
+pub const FAR_BACK: Micros = 10_000_000;
+/// How far the clock runs before its highest reading is noted again.
+const NOTED_EVERY: Micros = 100_000;
+
+/// Who keeps a slot, and since when without a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sentinel {
+    /// The server, as those who call it know it.
+    pub owner: u64,
+    /// When what is known of the slot began. It names the generation: counters of another one are cold. 0 for a
+    /// slot that never lost anything.
+    pub began: Micros,
+    /// The highest time that was noted.
+    pub highest: Micros,
+}
+
+/// A mistake that can be planted, to see whether it is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// A leased token's place may lie before its last possible spend.
+    NoHoldInWant,
+    /// A leased entry of a log is stamped when it is lent.
+    LogAtGrant,
+    /// A settled entry of a log is moved back to when it was lent.
+    LogSettledAtGrant,
+    /// A lease may be held past its window's end.
+    HoldPastEnd,
+    /// Unspent tokens always go straight back into a bucket.
+    BucketCredit,
+    /// They go back if some lease was the bucket's last charge, whichever.
+    TailWithoutOwner,
+    /// A lease can be given back twice.
+    ReturnTwice,
+    /// A lease can be given back into another window.
+    ReturnAcrossWindows,
+    /// After a loss every counter is as good as new.
+    WarmAfterLoss,
+    /// A log that lost its past does not wait for what was leased from it.
+    LogColdWithoutHold,
+    /// Nobody looks whose data it is.
+    FailoverUnnoticed,
+    /// A denied stack charges its first level.
+    DeniedCharges,
+    /// A call that comes too late is run all the same.
+    RunsLate,
+}
+
+/// A slot of the shared store.
+#[derive(Debug, Clone, Default)]
+pub struct Slot {
+    /// Its sentinel.
+    pub sentinel: Option<Sentinel>,
+    counters: BTreeMap<Name, Counter>,
+    /// What is wrong with it.
+    pub bug: Option<Bug>,
+}
+
+impl Slot {
+    /// A slot of a store that is used for the first time.
+    pub fn installed(owner: u64) -> Self {
+        Self {
+            sentinel: Some(Sentinel {
+                owner,
+                began: 0,
+                highest: 0,
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// Loses everything.
+    pub fn flush(&mut self) {
+        self.sentinel = None;
+        self.counters.clear();
+    }
+
+    /// Runs a call that came over a connection to `owner` when the server's clock showed `time`.
+    pub fn run(&mut self, owner: u64, time: Micros, call: &Call) -> Reply {
+        let highest = self.sentinel.map_or(0, |sentinel| sentinel.highest);
+        let back = highest > time.saturating_add(FAR_BACK);
+        let now = if back { time } else { time.max(highest) };
+        if now > call.not_after && self.bug != Some(Bug::RunsLate) {
+            return Reply::Late { now };
+        }
+        let stale = |terms: &Terms| {
+            let [start, _, next] = terms.period;
+            start != 0 && now >= next
+        };
+        if call.subjects.iter().any(|subject| stale(&subject.terms)) {
+            return Reply::Late { now };
+        }
+        let began = self.guard(owner, now, back);
+        let mut subjects = self.load(call, began, now);
+        for given in &call.returns {
+            subjects[given.subject].take_back(given, now);
+        }
+        let mut verdicts = Vec::new();
+        for need in &call.needs {
+            let parts = need.parts.as_slice();
+            let looks: Vec<_> = parts
+                .iter()
+                .map(|part| subjects[part.subject].look(part, now))
+                .collect();
+            let passes = |(part, look): (&Part, &counter::Look)| look.fits || part.mode != Mode::Enforce;
+            let allowed = parts.iter().zip(&looks).all(passes);
+            let mut charged = Vec::new();
+            let mut seen = Vec::new();
+            for (place, (part, look)) in parts.iter().zip(&looks).enumerate() {
+                let mut after = look.state;
+                let takes = part.cost > 0 && (look.fits || part.mode == Mode::Soft);
+                let planted = self.bug == Some(Bug::DeniedCharges) && place == 0;
+                if (allowed || planted) && takes {
+                    let written = need.commit == Commit::Charge && !charged.contains(&part.subject);
+                    after = subjects[part.subject].charge(part, look, now, written);
+                    charged.push(part.subject);
+                }
+                seen.push(Seen {
+                    fits: look.fits,
+                    state: after,
+                });
+            }
+            verdicts.push(seen);
+        }
+        let mut grants = Vec::new();
+        for want in &call.wants {
+            let counter = &mut subjects[want.subject];
+            let (amount, hold) = counter.lend(want, now);
+            grants.push(Grant {
+                amount,
+                hold,
+                state: counter.state(now),
+            });
+        }
+        for (subject, counter) in call.subjects.iter().zip(subjects) {
+            if counter.is_changed() {
+                self.counters.insert(subject.name, counter);
+            }
+        }
+        Reply::Done(Done {
+            now,
+            began,
+            verdicts,
+            grants,
+        })
+    }
+
+    /// Sees to the sentinel: a missing one, another owner or a clock far back begin a new generation.
+    fn guard(&mut self, owner: u64, now: Micros, back: bool) -> Micros {
+        let old = self.sentinel;
+        let unnoticed = self.bug == Some(Bug::FailoverUnnoticed);
+        let known = old.filter(|old| (old.owner == owner || unnoticed) && !back);
+        let Some(mut known) = known else {
+            let taken = old.is_some_and(|old| old.began == now);
+            let began = now + u64::from(taken);
+            self.sentinel = Some(Sentinel {
+                owner,
+                began,
+                highest: now,
+            });
+            return began;
+        };
+        if now >= known.highest + NOTED_EVERY {
+            known.highest = now;
+            self.sentinel = Some(known);
+        }
+        known.began
+    }
+
+    /// The counters of a call as they stand.
+    fn load(&self, call: &Call, began: Micros, now: Micros) -> Vec<Counter> {
+        let began_as = if self.bug == Some(Bug::WarmAfterLoss) {
+            0
+        } else {
+            began
+        };
+        let kept = |name: &Name| {
+            let counter = self.counters.get(name)?;
+            (counter.began() == began && counter.is_kept(now)).then_some(counter)
+        };
+        let mut subjects: Vec<(Counter, bool)> = Vec::new();
+        for subject in &call.subjects {
+            let (mut counter, known) = match kept(&subject.name) {
+                Some(counter) => (counter.clone(), true),
+                None => (Counter::cold(began, began_as, &subject.terms, self.bug), false),
+            };
+            counter.agree(&subject.terms);
+            counter.settle(now);
+            subjects.push((counter, known));
+        }
+        for (place, subject) in call.subjects.iter().enumerate() {
+            if subjects[place].1 {
+                continue;
+            }
+            let formers = subject.formers.iter().map(|former| &subjects[*former]);
+            let known = formers.filter(|(_, known)| *known);
+            let room = known.map(|(former, _)| former.remaining(now)).min();
+            if let Some(room) = room {
+                subjects[place].0.narrow(room, now);
+            }
+        }
+        subjects.into_iter().map(|(counter, _)| counter).collect()
+    }
+}
