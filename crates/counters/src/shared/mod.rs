@@ -4,4 +4,5 @@
 //! pure: time is an argument and calls are values, so that it can be run through every misfortune.
 
 pub mod call;
+pub mod node;
 pub mod slot;

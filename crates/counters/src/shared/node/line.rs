@@ -1,0 +1,193 @@
+//! A home's line to the store: what waits, and the one call that is under way.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+use tollgate_core::{Cell, CounterKey, Mode};
+
+use super::super::call::{LeaseId, Micros, Name, Terms};
+use super::pool::{Hold, Pool, Standing};
+use super::{Answer, LEASE_IDLE, Mono, Waiter};
+use crate::memory::Commit;
+use crate::sync::{AtomicU64, Ordering};
+
+/// A level that waits, with all that is needed when its request is out of reach.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub(super) place: usize,
+    pub(super) key: CounterKey,
+    pub(super) name: Name,
+    pub(super) cost: u64,
+    pub(super) mode: Mode,
+    pub(super) terms: Terms,
+}
+
+/// Tokens of another home that are kept for a request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept {
+    pub(super) home: u64,
+    pub(super) key: CounterKey,
+    pub(super) hold: Hold,
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Waiting<W> {
+    pub(super) waiter: W,
+    /// It only wants tokens here, to decide with them later.
+    pub(super) borrows: bool,
+    pub(super) commit: Commit,
+    /// Its levels of this home.
+    pub(super) items: Vec<Item>,
+    pub(super) kept: Vec<Kept>,
+    /// All its levels, those of other homes filled in.
+    pub(super) levels: Vec<(bool, bool, Cell)>,
+    pub(super) formers: Vec<(usize, Name, Terms)>,
+}
+
+/// A call under way.
+#[derive(Debug)]
+pub(super) struct Flight<W> {
+    pub(super) number: u64,
+    pub(super) sent: Mono,
+    pub(super) needs: Vec<Waiting<W>>,
+    pub(super) borrows: Vec<Waiting<W>>,
+    pub(super) lends: Vec<(CounterKey, LeaseId, Terms)>,
+}
+
+/// A lease that is to be given back.
+#[derive(Debug)]
+pub(super) struct Given {
+    pub(super) name: Name,
+    pub(super) terms: Terms,
+    pub(super) lease: LeaseId,
+    pub(super) unspent: u64,
+    pub(super) last: Mono,
+}
+
+/// A home's line to the store.
+#[derive(Debug)]
+pub(super) struct Line<W> {
+    pub(super) tag: Arc<str>,
+    pub(super) queue: VecDeque<Waiting<W>>,
+    pub(super) flight: Option<Flight<W>>,
+    pub(super) low: SmallVec<[CounterKey; 4]>,
+    pub(super) given: Vec<Given>,
+    /// The terms that counters of this home were last asked about with.
+    pub(super) terms: HashMap<CounterKey, Terms, RandomState>,
+    /// The store's time less this node's, no greater than it is.
+    pub(super) offset: Option<u64>,
+    /// The generation that was last heard of.
+    pub(super) began: Option<Micros>,
+}
+
+impl<W: Waiter> Line<W> {
+    pub(super) fn new(tag: Arc<str>) -> Self {
+        Self {
+            tag,
+            queue: VecDeque::new(),
+            flight: None,
+            low: SmallVec::new(),
+            given: Vec::new(),
+            terms: HashMap::default(),
+            offset: None,
+            began: None,
+        }
+    }
+
+    pub(super) fn push(&mut self, waiting: Waiting<W>) {
+        self.queue.push_back(waiting);
+    }
+
+    /// Notes that a counter runs low.
+    pub(super) fn runs_low(&mut self, key: CounterKey) {
+        if !self.low.contains(&key) {
+            self.low.push(key);
+        }
+    }
+
+    /// Whether a call could be sent.
+    pub(super) fn has_something(&self) -> bool {
+        self.flight.is_none() && (!self.queue.is_empty() || !self.low.is_empty() || !self.given.is_empty())
+    }
+
+    /// Whether nothing is known or wanted of its home any more.
+    pub(super) fn is_idle(&self, pools: &HashMap<CounterKey, Pool, RandomState>) -> bool {
+        self.flight.is_none()
+            && self.queue.is_empty()
+            && self.given.is_empty()
+            && !self.terms.keys().any(|key| pools.contains_key(key))
+    }
+
+    /// Takes leases that have ended, or lie idle, out of the home's pools.
+    pub(super) fn give_back(
+        &mut self,
+        pools: &mut HashMap<CounterKey, Pool, RandomState>,
+        now: Mono,
+        all: bool,
+        unspent: &AtomicU64,
+    ) {
+        let keys: Vec<(CounterKey, Terms)> = self.terms.iter().map(|(key, terms)| (*key, *terms)).collect();
+        for (key, terms) in keys {
+            if let Some(pool) = pools.get_mut(&key) {
+                let idle = now.saturating_sub(pool.used) > LEASE_IDLE;
+                self.give_up(pool, &terms, now, all || idle, unspent);
+            }
+        }
+        self.terms.retain(|key, _| pools.contains_key(key));
+    }
+
+    /// Takes leases that have ended, or all of them, out of a pool.
+    pub(super) fn give_up(
+        &mut self,
+        pool: &mut Pool,
+        terms: &Terms,
+        now: Mono,
+        all: bool,
+        unspent: &AtomicU64,
+    ) {
+        for (lease, left, last) in pool.take_ended(now, all) {
+            unspent.fetch_add(left, Ordering::Relaxed);
+            self.given.push(Given {
+                name: pool.name,
+                terms: *terms,
+                lease,
+                unspent: left,
+                last,
+            });
+        }
+    }
+
+    /// Tells those who wait what can be told without another call.
+    pub(super) fn decide_waiting(
+        &mut self,
+        pools: &HashMap<CounterKey, Pool, RandomState>,
+        now: Mono,
+        told: &mut Vec<(W, Answer)>,
+        kept: &mut Vec<Kept>,
+    ) {
+        for waiting in std::mem::take(&mut self.queue) {
+            if waiting.waiter.is_gone() {
+                kept.extend(waiting.kept);
+                continue;
+            }
+            let stands = |item: &Item| {
+                let pool = pools.get(&item.key);
+                let standing = pool.map_or(Standing::Unknown, |pool| pool.standing(item.cost, now));
+                (item.mode, standing)
+            };
+            let standings: SmallVec<[_; 4]> = waiting.items.iter().map(stands).collect();
+            let refused = standings.contains(&(Mode::Enforce, Standing::Refused));
+            let unknown = |(_, standing): &(Mode, Standing)| *standing == Standing::Unknown;
+            if refused || !standings.iter().any(unknown) {
+                // It decides for itself, with what is held now.
+                kept.extend(waiting.kept);
+                told.push((waiting.waiter, Answer::Again));
+            } else {
+                self.queue.push_back(waiting);
+            }
+        }
+    }
+}

@@ -1,0 +1,520 @@
+//! A node's side: it decides from what it holds on lease, and asks the store for what it lacks.
+//!
+//! A counter's leases lie in a [`pool::Pool`]. Counters with the same home share a lock and a [`line::Line`] to the
+//! store, on which one call is under way at a time; requests that come meanwhile join the next one. Nothing here
+//! waits: [`Node::decide`] answers or says that a request has to wait, [`Node::call`] gives the call to send, and
+//! [`Node::heard`] takes the reply and says who can go on.
+
+mod draft;
+mod line;
+mod pool;
+mod reply;
+mod size;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Mode, Outcome, Retry, Timestamp};
+
+use super::call::{Call, Micros, Name, Reply, Terms};
+use crate::memory::{Commit, StoreFull};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use line::{Item, Kept, Line, Waiting};
+use pool::{Pool, Standing};
+use size::nanos;
+
+pub use size::BASIS;
+
+/// A node's own time in nanoseconds, on a clock that never goes back and counts the time that the machine sleeps.
+pub type Mono = u64;
+
+/// What is asked of a stack only when its counters are new to this node.
+pub trait Details {
+    /// What a level's counter is called.
+    fn name(&self, place: usize) -> Name;
+    /// What the counters of a level's home are told from others by in the store's keys.
+    fn tag(&self, place: usize) -> Arc<str>;
+    /// How many parts of [`BASIS`] may lie unused; 0 if every decision is the store's.
+    fn accuracy(&self, place: usize) -> u16;
+    /// What a former's counter is called.
+    fn former(&self, place: usize) -> Name;
+}
+
+/// A request to be decided.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// Its stack.
+    pub levels: &'a [Level<'a>],
+    /// Counters that some levels replace.
+    pub formers: &'a [Former<'a>],
+    /// Which version of the policies they are of; 0 if nobody counts them.
+    pub revision: u64,
+    /// Whether it is carried out.
+    pub commit: Commit,
+    /// The rest.
+    pub details: &'a dyn Details,
+}
+
+/// Somebody who waits.
+pub trait Waiter {
+    /// Whether they have stopped waiting.
+    fn is_gone(&self) -> bool;
+}
+
+/// How far a decision has come.
+#[derive(Debug)]
+pub enum Step {
+    /// It is made, at this instant of the store's time.
+    Decided {
+        /// When.
+        at: Timestamp,
+        /// A home whose counters run low: [`Node::call`] should be asked.
+        low: Option<u64>,
+    },
+    /// The store has to be asked first, on the line of this home.
+    Waits(u64),
+}
+
+/// What somebody who waits hears.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// The store has decided.
+    Decided(Settled),
+    /// Something has changed: decide again.
+    Again,
+    /// The store could not be asked, or nobody knows what it did.
+    Away,
+}
+
+/// A stack that the store has decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settled {
+    /// When, in the store's time.
+    pub at: Timestamp,
+    /// Each level: whether it has room, whether it was charged, and its cell.
+    pub levels: Vec<(bool, bool, Cell)>,
+}
+
+impl Settled {
+    /// Fills in a pending decision on the same stack.
+    pub fn fill(&self, levels: &[Level<'_>], decision: &mut Decision) {
+        for (level, (fits, charged, cell)) in levels.iter().zip(&self.levels) {
+            decision.allowed &= *fits || level.mode != Mode::Enforce;
+            decision.outcomes.push(Outcome {
+                fits: *fits,
+                charged: *charged,
+                cell: *cell,
+                remaining: 0,
+            });
+        }
+        decision.sum_up(levels, self.at);
+    }
+}
+
+/// A call to be sent.
+#[derive(Debug, Clone)]
+pub struct Outgoing {
+    /// Whose line it is.
+    pub home: u64,
+    /// Which call of that line.
+    pub number: u64,
+    /// What its counters are told from others by.
+    pub tag: Arc<str>,
+    /// The call.
+    pub call: Call,
+}
+
+/// What a node holds, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Holdings {
+    /// Counters that something is known of.
+    pub counters: usize,
+    /// Leases that were lent.
+    pub leases: u64,
+    /// Tokens that were lent.
+    pub lent: u64,
+    /// Tokens of those that were given back, or lost.
+    pub unspent: u64,
+    /// Times that a slot was found to have lost its memory.
+    pub losses: u64,
+}
+
+#[derive(Default)]
+struct Shard<W> {
+    pools: HashMap<CounterKey, Pool, RandomState>,
+    lines: HashMap<u64, Line<W>, RandomState>,
+}
+
+#[repr(align(128))]
+struct Padded<W>(Mutex<Shard<W>>);
+
+/// All that a node holds on lease.
+pub struct Node<W> {
+    shards: Box<[Padded<W>]>,
+    /// Random at each start, below 2^52.
+    incarnation: u64,
+    leases: AtomicU64,
+    calls: AtomicU64,
+    /// Nodes of the fleet that are alive.
+    nodes: AtomicU64,
+    /// How long a call takes.
+    trip: AtomicU64,
+    /// The store's time less this node's, before a line knows better.
+    offset: AtomicU64,
+    pools: AtomicUsize,
+    capacity: usize,
+    lent: AtomicU64,
+    unspent: AtomicU64,
+    losses: AtomicU64,
+    next_sweep: AtomicUsize,
+}
+
+const SHARD_BITS: u32 = 8;
+/// How long the store may take to run a call before it should not run it any more.
+const PATIENCE: Micros = 250_000;
+/// How long a pool that nobody asks for is kept.
+const IDLE: Mono = nanos(2_000_000);
+/// How long a lease may lie idle before it is given back.
+const LEASE_IDLE: Mono = nanos(200_000);
+
+struct Locked<'a, W>(SmallVec<[(usize, MutexGuard<'a, Shard<W>>); 2]>);
+
+impl<W> Locked<'_, W> {
+    fn shard(&mut self, home: u64) -> &mut Shard<W> {
+        let index = shard_index(home);
+        let place = self.0.iter().position(|(at, _)| *at == index).unwrap_or(0);
+        &mut self.0[place].1
+    }
+
+    fn pool(&mut self, level: &Level<'_>) -> Option<&mut Pool> {
+        self.shard(level.home).pools.get_mut(&level.key)
+    }
+}
+
+fn shard_index(home: u64) -> usize {
+    (home >> (64 - SHARD_BITS)) as usize
+}
+
+impl<W: Waiter> Node<W> {
+    /// A node that holds at most so many pools. `incarnation` is random, and below 2^52.
+    pub fn new(incarnation: u64, capacity: usize) -> Self {
+        let shard = || {
+            Padded(Mutex::new(Shard {
+                pools: HashMap::default(),
+                lines: HashMap::default(),
+            }))
+        };
+        Self {
+            shards: (0..1 << SHARD_BITS).map(|_| shard()).collect(),
+            incarnation,
+            leases: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+            nodes: AtomicU64::new(1),
+            trip: AtomicU64::new(0),
+            offset: AtomicU64::new(0),
+            pools: AtomicUsize::new(0),
+            capacity,
+            lent: AtomicU64::new(0),
+            unspent: AtomicU64::new(0),
+            losses: AtomicU64::new(0),
+            next_sweep: AtomicUsize::new(0),
+        }
+    }
+
+    /// Says how many nodes share the limits. Only how much is borrowed depends on it, never whether it is safe.
+    pub fn set_nodes(&self, nodes: u64) {
+        self.nodes.store(nodes.max(1), Ordering::Relaxed);
+    }
+
+    /// Says what the store's clock shows.
+    pub fn set_clock(&self, store: Micros, now: Mono) {
+        self.offset
+            .store(nanos(store).wrapping_sub(now), Ordering::Relaxed);
+    }
+
+    /// What is held.
+    pub fn holdings(&self) -> Holdings {
+        Holdings {
+            counters: self.pools.load(Ordering::Relaxed),
+            leases: self.leases.load(Ordering::Relaxed),
+            lent: self.lent.load(Ordering::Relaxed),
+            unspent: self.unspent.load(Ordering::Relaxed),
+            losses: self.losses.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Decides a request from what is held, if that is possible. The clock is read when tokens are about to be
+    /// spent, and once more when they are: a thread that slept in between has spent nothing.
+    pub fn decide(
+        &self,
+        asked: &Asked<'_>,
+        clock: &mut dyn FnMut() -> Mono,
+        waiter: &mut dyn FnMut() -> W,
+        decision: &mut Decision,
+    ) -> Result<Step, StoreFull> {
+        let mut locked = self.lock(asked.levels.iter().map(|level| level.home));
+        let now = clock();
+        let Some(first) = asked.levels.last() else {
+            let at = Timestamp::from_nanos(now.wrapping_add(self.offset.load(Ordering::Relaxed)));
+            return Ok(Step::Decided { at, low: None });
+        };
+        let at = self.store_time(&mut locked, first.home, now);
+        let mut standings: SmallVec<[Standing; 4]> = SmallVec::new();
+        let (mut unknown, mut refused) = (false, false);
+        for (place, level) in asked.levels.iter().enumerate() {
+            let standing = self.stand(&mut locked, asked, place, level, now)?;
+            unknown |= standing == Standing::Unknown;
+            refused |= standing == Standing::Refused && level.mode == Mode::Enforce;
+            standings.push(standing);
+        }
+        if unknown && !refused {
+            return Ok(Self::line_up(&mut locked, asked, &standings, at, now, waiter));
+        }
+        let allowed = !refused;
+        let mut deadline = Mono::MAX;
+        if allowed && asked.commit == Commit::Charge {
+            for (place, level) in asked.levels.iter().enumerate() {
+                let twice = asked.levels[..place].iter().any(|before| before.key == level.key);
+                if standings[place] == Standing::Held
+                    && level.cost > 0
+                    && !twice
+                    && let Some(pool) = locked.pool(level)
+                {
+                    deadline = deadline.min(pool.spend(level.cost, now));
+                }
+            }
+            if clock() >= deadline {
+                // What was spent ended meanwhile: it is lost, and the store has to be asked.
+                let unknown: SmallVec<[_; 4]> = SmallVec::from_elem(Standing::Unknown, standings.len());
+                return Ok(Self::line_up(&mut locked, asked, &unknown, at, now, waiter));
+            }
+        }
+        let mut low = None;
+        let mut refused_until = now;
+        for (level, standing) in asked.levels.iter().zip(&standings) {
+            let Some(pool) = locked.pool(level) else { continue };
+            let cell = pool.view(level, at, now);
+            let charged = allowed && *standing == Standing::Held && level.cost > 0;
+            let fits = match standing {
+                Standing::Refused => false,
+                Standing::Held if level.mode != Mode::Soft => true,
+                // A soft limit lends past its end, and of one that nobody asked about there is only this to go by.
+                _ => {
+                    let taken = if charged { level.cost } else { 0 };
+                    level.rule.fits(level.rule.uncharge(cell, taken), level.cost, at)
+                }
+            };
+            if let (false, Some(refusal)) = (fits, pool.refusal) {
+                refused_until = refused_until.max(refusal.until);
+            }
+            if allowed && pool.runs_low(now) {
+                low = Some(level.home);
+                let (home, key) = (level.home, level.key);
+                if let Some(line) = locked.shard(home).lines.get_mut(&home) {
+                    line.runs_low(key);
+                }
+            }
+            decision.outcomes.push(Outcome {
+                fits,
+                charged,
+                cell,
+                remaining: 0,
+            });
+        }
+        drop(locked);
+        decision.allowed = allowed;
+        decision.sum_up(asked.levels, at);
+        if !allowed && let Retry::After(wait) = decision.retry {
+            decision.retry = Retry::After(wait.max(u128::from(refused_until - now)));
+        }
+        Ok(Step::Decided { at, low })
+    }
+
+    /// The next call of a line, if there is something to ask and none is under way.
+    pub fn call(&self, home: u64, now: Mono) -> (Option<Outgoing>, Vec<(W, Answer)>) {
+        let mut shard = self.shards[shard_index(home)].0.lock();
+        let mut kept = Vec::new();
+        let mut told = Vec::new();
+        let outgoing = self.next_call(&mut shard, home, now, &mut told, &mut kept);
+        drop(shard);
+        self.put_back(&kept);
+        (outgoing, told)
+    }
+
+    /// Takes the reply to a call, or `None` if it was not run or nobody knows. Says who can go on.
+    pub fn heard(&self, home: u64, number: u64, reply: Option<&Reply>, now: Mono) -> Vec<(W, Answer)> {
+        let mut shard = self.shards[shard_index(home)].0.lock();
+        let mut kept = Vec::new();
+        let told = self.take_reply(&mut shard, home, number, reply, now, &mut kept);
+        drop(shard);
+        self.put_back(&kept);
+        told
+    }
+
+    /// Looks after the next shard: leases that ended or lie idle are to be given back, pools that nobody asks for are
+    /// dropped. Says which lines have something to send. At the end of its life a node gives everything back.
+    pub fn sweep(&self, now: Mono, all: bool) -> Vec<u64> {
+        let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+        let mut shard = self.shards[next].0.lock();
+        let Shard { pools, lines } = &mut *shard;
+        let before = pools.len();
+        for line in lines.values_mut() {
+            line.give_back(pools, now, all, &self.unspent);
+        }
+        pools.retain(|_, pool| {
+            let idle = now.saturating_sub(pool.used) > IDLE;
+            let refused = pool.refusal.is_some_and(|refusal| now < refusal.until);
+            !idle || refused || !pool.leases.is_empty() || pool.owed > 0
+        });
+        self.pools.fetch_sub(before - pools.len(), Ordering::Relaxed);
+        lines.retain(|_, line| !line.is_idle(pools));
+        let due = lines.iter().filter(|(_, line)| line.has_something());
+        due.map(|(home, _)| *home).collect()
+    }
+
+    /// How many sweeps visit every shard.
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    fn lock(&self, homes: impl Iterator<Item = u64>) -> Locked<'_, W> {
+        let mut wanted: SmallVec<[usize; 4]> = SmallVec::new();
+        for home in homes {
+            let index = shard_index(home);
+            if !wanted.contains(&index) {
+                wanted.push(index);
+            }
+        }
+        wanted.sort_unstable();
+        let lock = |index: usize| (index, self.shards[index].0.lock());
+        Locked(wanted.into_iter().map(lock).collect())
+    }
+
+    fn store_time(&self, locked: &mut Locked<'_, W>, home: u64, now: Mono) -> Timestamp {
+        let line = locked.shard(home).lines.get(&home);
+        let offset = line.and_then(|line| line.offset);
+        let offset = offset.unwrap_or_else(|| self.offset.load(Ordering::Relaxed));
+        Timestamp::from_nanos(now.wrapping_add(offset))
+    }
+
+    /// How a level stands. Its pool is made if there is none.
+    fn stand(
+        &self,
+        locked: &mut Locked<'_, W>,
+        asked: &Asked<'_>,
+        place: usize,
+        level: &Level<'_>,
+        now: Mono,
+    ) -> Result<Standing, StoreFull> {
+        let pool = match locked.shard(level.home).pools.entry(level.key) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                if self.pools.fetch_add(1, Ordering::Relaxed) >= self.capacity {
+                    self.pools.fetch_sub(1, Ordering::Relaxed);
+                    return Err(StoreFull);
+                }
+                let name = asked.details.name(place);
+                entry.insert(Pool::new(name, level.rule, now))
+            }
+        };
+        if pool.revision != Some(asked.revision) {
+            pool.revision = Some(asked.revision);
+            pool.rule = level.rule.clone();
+            pool.soft = level.mode == Mode::Soft;
+            pool.accuracy = asked.details.accuracy(place);
+            pool.refusal = None;
+        }
+        pool.used = now;
+        Ok(pool.standing(level.cost, now))
+    }
+
+    /// Puts a request that can't be decided yet on a line. What it needs of other slots than its org's comes first,
+    /// as a lease; then tokens of those are kept for it while its org is asked.
+    fn line_up(
+        locked: &mut Locked<'_, W>,
+        asked: &Asked<'_>,
+        standings: &[Standing],
+        at: Timestamp,
+        now: Mono,
+        waiter: &mut dyn FnMut() -> W,
+    ) -> Step {
+        // Levels stand from broad to narrow: those of an org come last.
+        let own = asked.levels.last().map_or(0, |level| level.home);
+        let lacking = |place: &usize| standings[*place] == Standing::Unknown;
+        let foreign = (0..asked.levels.len())
+            .filter(lacking)
+            .find(|place| asked.levels[*place].home != own);
+        let home = foreign.map_or(own, |place| asked.levels[place].home);
+        let mut waiting = Waiting {
+            waiter: waiter(),
+            borrows: foreign.is_some(),
+            commit: asked.commit,
+            items: Vec::new(),
+            kept: Vec::new(),
+            levels: vec![(true, false, Cell::default()); asked.levels.len()],
+            formers: Vec::new(),
+        };
+        let charges = asked.commit == Commit::Charge;
+        for (place, level) in asked.levels.iter().enumerate() {
+            let Some(pool) = locked.pool(level) else { continue };
+            if level.home == home {
+                pool.asked_for(level.cost);
+                waiting.items.push(Item {
+                    place,
+                    key: level.key,
+                    name: pool.name,
+                    cost: level.cost,
+                    mode: level.mode,
+                    terms: Terms::of(level, asked.revision, at),
+                });
+            } else if foreign.is_none() {
+                let fits = standings[place] == Standing::Held;
+                let takes = fits && level.cost > 0 && charges;
+                let hold = if takes { pool.hold(level.cost, now) } else { None };
+                let cell = pool.view(level, at, now);
+                waiting.levels[place] = (fits, hold.is_some(), cell);
+                if let Some(hold) = hold {
+                    waiting.kept.push(Kept {
+                        home: level.home,
+                        key: level.key,
+                        hold,
+                    });
+                }
+            }
+        }
+        for (number, former) in asked.formers.iter().enumerate() {
+            let place = former.level;
+            if asked.levels[place].home == home && former.home == home {
+                let level = Level {
+                    rule: former.rule,
+                    calendar: former.calendar,
+                    ..asked.levels[place]
+                };
+                let terms = Terms::of(&level, asked.revision, at);
+                waiting.formers.push((place, asked.details.former(number), terms));
+            }
+        }
+        let place = foreign.unwrap_or(asked.levels.len() - 1);
+        let line = locked.shard(home).lines.entry(home);
+        let line = line.or_insert_with(|| Line::new(asked.details.tag(place)));
+        line.push(waiting);
+        Step::Waits(home)
+    }
+
+    fn put_back(&self, kept: &[Kept]) {
+        for kept in kept {
+            let mut shard = self.shards[shard_index(kept.home)].0.lock();
+            if let Some(pool) = shard.pools.get_mut(&kept.key) {
+                pool.put_back(&kept.hold);
+            }
+        }
+    }
+}
+
+/// What the store's clock shows, in its own units.
+fn store_micros(offset: u64, now: Mono) -> Micros {
+    now.wrapping_add(offset) / 1_000
+}

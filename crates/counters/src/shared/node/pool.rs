@@ -1,0 +1,232 @@
+//! What a node holds of one counter.
+
+use smallvec::SmallVec;
+use tollgate_core::{Algorithm, Cell, Level, Mode, Rule, Timestamp};
+
+use super::super::call::{LeaseId, Micros, Name};
+use super::Mono;
+use super::size::{Sizes, nanos};
+
+/// Tokens on loan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lease {
+    pub(super) id: LeaseId,
+    pub(super) left: u64,
+    /// Nothing of it is spent from then on.
+    pub(super) deadline: Mono,
+    /// When something of it was last spent.
+    pub(super) last: Mono,
+}
+
+/// A denial that holds until it could change.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Refusal {
+    /// For this cost and greater ones.
+    pub(super) cost: u64,
+    pub(super) until: Mono,
+}
+
+/// How a level stands with what is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// There are tokens for it.
+    Held,
+    /// It has no room, and nothing could have changed that yet.
+    Refused,
+    /// The store has to be asked.
+    Unknown,
+}
+
+/// What a node holds, and last heard, of one counter.
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) name: Name,
+    /// The store's numbers when last heard of, with all that is leased counted as used.
+    pub(super) cell: Cell,
+    pub(super) heard: Option<Mono>,
+    pub(super) leases: SmallVec<[Lease; 2]>,
+    pub(super) refusal: Option<Refusal>,
+    /// The policies that the refusal and what follows are of.
+    pub(super) revision: Option<u64>,
+    pub(super) rule: Rule,
+    pub(super) soft: bool,
+    pub(super) accuracy: u16,
+    pub(super) sizes: Sizes,
+    /// Tokens a second, as of late.
+    pub(super) rate: u64,
+    /// Spent or asked for since `marked`.
+    spent: u64,
+    marked: Mono,
+    /// It is not asked for more before.
+    pub(super) sated_until: Mono,
+    /// When it was last asked about.
+    pub(super) used: Mono,
+    /// Let through while the store was away, and not told to it yet.
+    pub(super) owed: u64,
+}
+
+/// The shortest time over which a rate is measured.
+const MEASURED_OVER: Mono = nanos(5_000);
+/// What was heard of a counter is shown so long without asking again.
+const FRESH: Mono = nanos(50_000);
+
+impl Pool {
+    pub(super) fn new(name: Name, rule: &Rule, now: Mono) -> Self {
+        Self {
+            name,
+            cell: Cell::default(),
+            heard: None,
+            leases: SmallVec::new(),
+            refusal: None,
+            revision: None,
+            rule: rule.clone(),
+            soft: false,
+            accuracy: 0,
+            sizes: Sizes::default(),
+            rate: 0,
+            spent: 0,
+            marked: now,
+            sated_until: 0,
+            used: now,
+            owed: 0,
+        }
+    }
+
+    /// Tokens that can be spent.
+    pub(super) fn held(&self, now: Mono) -> u64 {
+        let live = self.leases.iter().filter(|lease| lease.is_live(now));
+        live.map(|lease| lease.left).sum()
+    }
+
+    pub(super) fn standing(&self, cost: u64, now: Mono) -> Standing {
+        if cost == 0 {
+            let fresh = self.heard.is_some_and(|heard| now < heard.saturating_add(FRESH));
+            return if fresh { Standing::Held } else { Standing::Unknown };
+        }
+        if self.held(now) >= cost {
+            return Standing::Held;
+        }
+        match self.refusal {
+            Some(refusal) if cost >= refusal.cost && now < refusal.until => Standing::Refused,
+            _ => Standing::Unknown,
+        }
+    }
+
+    /// Spends tokens that are held, those that end first, and says when the first of the touched leases ends.
+    pub(super) fn spend(&mut self, cost: u64, now: Mono) -> Mono {
+        let (mut owed, mut deadline) = (cost, Mono::MAX);
+        for lease in self.leases.iter_mut().filter(|lease| lease.is_live(now)) {
+            let taken = lease.left.min(owed);
+            if taken > 0 {
+                lease.left -= taken;
+                lease.last = now;
+                deadline = deadline.min(lease.deadline);
+                owed -= taken;
+            }
+        }
+        debug_assert_eq!(owed, 0, "more was spent than is held");
+        self.asked_for(cost);
+        deadline
+    }
+
+    /// Takes tokens out of the first lease that has them all, to be spent later or put back.
+    pub(super) fn hold(&mut self, cost: u64, now: Mono) -> Option<Hold> {
+        let mut live = self.leases.iter_mut().filter(|lease| lease.is_live(now));
+        let lease = live.find(|lease| lease.left >= cost)?;
+        lease.left -= cost;
+        Some(Hold {
+            lease: lease.id,
+            amount: cost,
+            deadline: lease.deadline,
+        })
+    }
+
+    /// Puts held tokens back where they came from. If that lease has ended they are gone with it.
+    pub(super) fn put_back(&mut self, hold: &Hold) {
+        let lease = self.leases.iter_mut().find(|lease| lease.id == hold.lease);
+        if let Some(lease) = lease {
+            lease.left += hold.amount;
+        }
+    }
+
+    /// Notes what a request asked for, by which the rate is measured.
+    pub(super) fn asked_for(&mut self, cost: u64) {
+        self.spent = self.spent.saturating_add(cost);
+    }
+
+    /// Brings the rate up to date.
+    fn measure(&mut self, now: Mono) {
+        let elapsed = now.saturating_sub(self.marked);
+        if elapsed < MEASURED_OVER {
+            return;
+        }
+        let lately = u128::from(self.spent) * u128::from(nanos(1_000_000)) / u128::from(elapsed);
+        let lately = u64::try_from(lately).unwrap_or(u64::MAX);
+        // Quickly up, slowly down.
+        self.rate = lately.max(self.rate / 2 + lately / 2);
+        self.spent = 0;
+        self.marked = now;
+    }
+
+    /// Drops leases that have ended, and says what of them can be given back.
+    pub(super) fn take_ended(&mut self, now: Mono, all: bool) -> SmallVec<[(LeaseId, u64, Mono); 2]> {
+        let mut ended = SmallVec::new();
+        self.leases.retain(|lease| {
+            let keep = lease.is_live(now) && !all;
+            if !keep && lease.left > 0 {
+                ended.push((lease.id, lease.left, lease.last));
+            }
+            keep
+        });
+        ended
+    }
+
+    /// The counter as it looks from here: what is held is not used yet.
+    pub(super) fn view(&self, level: &Level<'_>, at: Timestamp, now: Mono) -> Cell {
+        let soft = level.mode == Mode::Soft;
+        let cell = level.rule.advance(self.cell, level.calendar, at, soft);
+        level.rule.uncharge(cell, self.held(now))
+    }
+
+    /// Whether there is something to do about it: it runs low.
+    pub(super) fn runs_low(&self, now: Mono) -> bool {
+        now >= self.sated_until && self.held(now) < self.sizes.low(self.rate)
+    }
+
+    /// How much more to borrow, in a fleet of so many nodes whose calls take so long.
+    pub(super) fn want(&mut self, nodes: u64, trip: Micros, at: Timestamp, now: Mono) -> u64 {
+        self.measure(now);
+        self.sizes = Sizes::of(&self.rule, self.accuracy, nodes, trip);
+        if now < self.sated_until {
+            return 0;
+        }
+        let held = self.held(now);
+        let mut target = self.sizes.target(self.rate);
+        if !self.soft
+            && !matches!(
+                self.rule.algorithm,
+                Algorithm::TokenBucket | Algorithm::LeakyBucket
+            )
+        {
+            // The less is left of a window, the less may lie unused.
+            let left = self.rule.remaining(self.cell, at).saturating_add(held);
+            target = target.min(self.sizes.share(left));
+        }
+        // A pool that is nearly full is left alone.
+        if held * 4 >= target * 3 { 0 } else { target - held }
+    }
+}
+
+impl Lease {
+    pub(super) fn is_live(&self, now: Mono) -> bool {
+        now < self.deadline
+    }
+}
+
+/// Tokens taken out of a pool for a request that waits for another slot.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hold {
+    pub(super) lease: LeaseId,
+    pub(super) amount: u64,
+    pub(super) deadline: Mono,
+}
