@@ -4,16 +4,20 @@
 //! simulate`, tests and benchmarks.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, Guard};
 use tollgate_catalog::Request;
 use tollgate_catalog::document::Problems;
-use tollgate_catalog::model::PolicySet;
+use tollgate_catalog::model::{FailMode, PolicySet};
 use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{Decision, KeySeed, Mode, Timestamp};
+use tollgate_counters::shared::node::{Answer, Fail, Fallback};
+use tollgate_counters::shared::{SharedStore, Taken, Wait};
 use tollgate_counters::{Commit, MemoryStore, StoreFull};
 
 use crate::clock;
+use crate::names::Names;
 
 /// Counters held at most unless configured: about 650 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
@@ -22,19 +26,27 @@ pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
 pub struct Engine {
     seed: KeySeed,
     snapshot: ArcSwap<Snapshot>,
-    /// The counters.
+    /// The catalogue's revision that the snapshot is of; 0 without one.
+    revision: AtomicU64,
+    /// The counters, or while a shared store is away those that are kept here meanwhile.
     pub store: MemoryStore,
+    /// The counters of a fleet.
+    pub shared: Option<Arc<SharedStore>>,
     /// Nothing is refused, everything reported.
     shadow_all: bool,
 }
 
 /// Why a request can't be decided.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Undecided {
     /// There is no room for its counters.
     StoreFull(StoreFull),
     /// What is known of its org can't be read from disk.
     OrgUnreadable,
+    /// The shared store is away, and some limit wants nothing decided without it.
+    StoreAway,
+    /// The shared store has to be heard first. Then [`Engine::resume`] goes on.
+    Waits(Wait),
 }
 
 impl std::fmt::Display for Undecided {
@@ -42,6 +54,8 @@ impl std::fmt::Display for Undecided {
         match self {
             Self::StoreFull(full) => full.fmt(f),
             Self::OrgUnreadable => f.write_str("what is known of the org can't be read"),
+            Self::StoreAway => f.write_str("the shared counters can't be reached"),
+            Self::Waits(_) => f.write_str("the shared counters have not answered"),
         }
     }
 }
@@ -60,6 +74,8 @@ pub struct Checked<'s> {
     pub decision: Decision,
     /// When.
     pub now: Timestamp,
+    /// A fallback decided, because the shared store is away.
+    pub degraded: bool,
 }
 
 impl Checked<'_> {
@@ -81,9 +97,20 @@ impl Engine {
         Ok(Self {
             seed,
             snapshot: ArcSwap::from_pointee(snapshot),
+            revision: AtomicU64::new(0),
             store: MemoryStore::new(max_counters),
+            shared: None,
             shadow_all,
         })
+    }
+
+    /// The same engine, with counters that a fleet shares.
+    #[must_use]
+    pub fn on(self, shared: Arc<SharedStore>) -> Self {
+        Self {
+            shared: Some(shared),
+            ..self
+        }
     }
 
     /// What makes hashes of ids.
@@ -107,6 +134,11 @@ impl Engine {
         Snapshot::compile(set, self.seed, Some((&past, clock::now())))
     }
 
+    /// Says of which revision of the catalogue the snapshot is that comes into force.
+    pub fn set_revision(&self, revision: u64) {
+        self.revision.store(revision, Ordering::Relaxed);
+    }
+
     /// Puts a snapshot in force.
     pub fn install(&self, snapshot: Snapshot) {
         self.snapshot.store(Arc::new(snapshot));
@@ -120,21 +152,11 @@ impl Engine {
         commit: Commit,
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
-        let mut checked = Checked {
-            stack: snapshot.blank(),
-            decision: Decision::pending(),
-            now,
-        };
+        let mut checked = self.resolve(snapshot, request, now)?;
+        if let Some(shared) = &self.shared {
+            return self.ask(shared, checked, request, commit);
+        }
         let Checked { stack, decision, .. } = &mut checked;
-        snapshot.resolve(request, now, stack);
-        if stack.unreadable && !self.shadow_all {
-            return Err(Undecided::OrgUnreadable);
-        }
-        if self.shadow_all {
-            for level in &mut stack.levels {
-                level.mode = Mode::Shadow;
-            }
-        }
         let decided = self
             .store
             .decide(&stack.levels, &stack.formers, now, commit, decision);
@@ -148,6 +170,107 @@ impl Engine {
                 .decide(&stack.levels, &stack.formers, now, Commit::DryRun, decision)?;
         }
         Ok(checked)
+    }
+
+    /// Goes on with a request that had to wait, by the snapshot and at the instant it began with.
+    pub fn resume<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &Request<'_>,
+        commit: Commit,
+        now: Timestamp,
+        answer: &Answer,
+    ) -> Result<Checked<'s>, Undecided> {
+        let mut checked = self.resolve(snapshot, request, now)?;
+        match (answer, &self.shared) {
+            (Answer::Decided(settled), _) => {
+                settled.fill(&checked.stack.levels, &mut checked.decision);
+                checked.now = settled.at;
+                Ok(checked)
+            }
+            (Answer::Again, Some(shared)) => self.ask(shared, checked, request, commit),
+            (Answer::Away, Some(shared)) => self.do_without(shared, checked, request, commit),
+            (_, None) => Err(Undecided::StoreAway),
+        }
+    }
+
+    /// What applies to a request.
+    #[inline]
+    fn resolve<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Checked<'s>, Undecided> {
+        let mut checked = Checked {
+            stack: snapshot.blank(),
+            decision: Decision::pending(),
+            now,
+            degraded: false,
+        };
+        let stack = &mut checked.stack;
+        snapshot.resolve(request, now, stack);
+        if stack.unreadable && !self.shadow_all {
+            return Err(Undecided::OrgUnreadable);
+        }
+        if self.shadow_all {
+            for level in &mut stack.levels {
+                level.mode = Mode::Shadow;
+            }
+        }
+        Ok(checked)
+    }
+
+    fn ask<'s>(
+        &self,
+        shared: &Arc<SharedStore>,
+        mut checked: Checked<'s>,
+        request: &Request<'_>,
+        commit: Commit,
+    ) -> Result<Checked<'s>, Undecided> {
+        let Checked { stack, decision, .. } = &mut checked;
+        let names = Names {
+            stack,
+            request,
+            revision: self.revision.load(Ordering::Relaxed),
+        };
+        match shared.decide(&names.asked(commit), decision)? {
+            Taken::Decided(at) => checked.now = at,
+            Taken::Waits(wait) => return Err(Undecided::Waits(wait)),
+            Taken::Away => return self.do_without(shared, checked, request, commit),
+        }
+        Ok(checked)
+    }
+
+    /// Decides while the shared store is away.
+    #[cold]
+    fn do_without<'s>(
+        &self,
+        shared: &SharedStore,
+        mut checked: Checked<'s>,
+        request: &Request<'_>,
+        commit: Commit,
+    ) -> Result<Checked<'s>, Undecided> {
+        let Checked { stack, decision, .. } = &mut checked;
+        let fail = |place: usize| match stack.limits[place].fail_mode {
+            FailMode::Open => Fail::Open,
+            FailMode::Closed => Fail::Closed,
+            FailMode::Local => Fail::Local,
+        };
+        let names = Names {
+            stack,
+            request,
+            revision: self.revision.load(Ordering::Relaxed),
+        };
+        *decision = Decision::pending();
+        match shared.decide_away(&names.asked(commit), &fail, &self.store, decision)? {
+            Fallback::Decided { at, degraded } => {
+                checked.now = at;
+                checked.degraded = degraded;
+                Ok(checked)
+            }
+            Fallback::Closed => Err(Undecided::StoreAway),
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod exposure;
 pub mod fit;
 pub mod grpc;
 pub mod metrics;
+mod names;
 mod outgoing;
 pub mod policies;
 pub mod secret;

@@ -12,6 +12,7 @@ use tollgate_core::{IdHash, Mode};
 
 use super::common::Common;
 use super::limit::{Limit, OtherSet};
+use super::name;
 use super::org::Replacement;
 use crate::model::{ACTIVE, Policy, Rollout};
 
@@ -48,6 +49,7 @@ impl Beside {
         limit.shadow(!self.counts(&limit));
         if let Some(world) = self.apart {
             limit.counter = limit.counter.within(world);
+            limit.name = name::hash(&[&limit.name, self.rollout.as_bytes()]);
         }
         limit
     }

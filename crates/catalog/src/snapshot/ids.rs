@@ -60,7 +60,7 @@ impl<'r, 'a> Ids<'r, 'a> {
 }
 
 /// The network that an address is counted with: its first bits, the rest zero.
-fn network(ip: IpAddr, (v4, v6): (u8, u8)) -> [u8; 17] {
+pub(super) fn network(ip: IpAddr, (v4, v6): (u8, u8)) -> [u8; 17] {
     let mut bytes = [0; 17];
     match ip {
         IpAddr::V4(ip) => {

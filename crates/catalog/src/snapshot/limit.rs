@@ -4,6 +4,7 @@ use tollgate_core::{Algorithm, CounterKey, IdHash, KeySeed, Mode, Period, Rule, 
 
 use super::explain::Skip;
 use super::ids::Ids;
+use super::name::{self, CounterName};
 use crate::model::{Accuracy, Descriptor, Dimension, FailMode, Policy, PolicyMode, Scope, Window, Zone};
 use crate::request::Request;
 use crate::route::{Matches, Pattern};
@@ -91,11 +92,13 @@ pub struct Limit {
     pub(super) routes: Routes,
     /// It is on, and for every route, permission and descriptor: nothing to look at but its dimensions.
     unconditional: bool,
-    prefixes: (u8, u8),
+    pub(super) prefixes: (u8, u8),
     /// The dimensions in the order in which they make up a key.
-    dimensions: Vec<Dimension>,
+    pub(super) dimensions: Vec<Dimension>,
     /// The hash of all that makes its counts its own.
     pub(super) counter: IdHash,
+    /// The same for a store that others share.
+    pub(super) name: CounterName,
 }
 
 impl Limit {
@@ -106,6 +109,7 @@ impl Limit {
         let quota = matches!(algorithm, Algorithm::Quota(_));
         let mut dimensions = policy.scope.dimensions().to_vec();
         dimensions.sort();
+        let counter = counter_name(policy, &dimensions);
         Self {
             id: policy.id.as_str().into(),
             scope_name: policy.scope.to_string().into(),
@@ -144,7 +148,8 @@ impl Limit {
                 && policy.required_scope.is_none()
                 && policy.descriptors.is_empty(),
             prefixes: (values.ipv4_prefix.unwrap_or(32), values.ipv6_prefix.unwrap_or(64)),
-            counter: seed.id(counter_name(policy, &dimensions).as_bytes()),
+            counter: seed.id(counter.as_bytes()),
+            name: name::hash(&[counter.as_bytes()]),
             dimensions,
             scope: policy.scope.clone(),
         }

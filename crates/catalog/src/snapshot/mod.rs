@@ -10,6 +10,7 @@ mod explain;
 mod ids;
 mod keys;
 mod limit;
+mod name;
 mod org;
 mod overriding;
 mod resolve;
@@ -25,6 +26,7 @@ pub use archive::{Archive, Span};
 pub use explain::{Effective, Explanation, Skip, Verdict};
 pub use keys::{ApiKey, KeyHash};
 pub use limit::{Limit, Origin, OtherSet, OverrideNote};
+pub use name::CounterName;
 pub use resolve::Stack;
 
 use crate::model::Share;

@@ -46,6 +46,8 @@ pub(super) struct ResetEntry {
     who: Who,
     /// What keeps the counters since apart from those before.
     pub(super) hash: IdHash,
+    /// What that is made of.
+    pub(super) epoch: u64,
 }
 
 impl ResetEntry {
@@ -54,6 +56,7 @@ impl ResetEntry {
             policy: reset.policy.as_deref().map(Into::into),
             who: reset.who.clone(),
             hash: seed.id(&reset.epoch.to_le_bytes()),
+            epoch: reset.epoch,
         }
     }
 

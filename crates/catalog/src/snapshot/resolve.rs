@@ -6,7 +6,7 @@ use tollgate_core::{Calendar, Former, Level, Timestamp};
 use super::common::Common;
 use super::ids::Ids;
 use super::limit::Limit;
-use super::org::{OrgEntry, UserEntry};
+use super::org::{OrgEntry, ResetEntry, UserEntry};
 use super::{Catalogue, Snapshot, Tier};
 use crate::model::Zone;
 use crate::request::Request;
@@ -20,6 +20,10 @@ pub struct Stack<'s> {
     pub limits: SmallVec<[&'s Limit; 4]>,
     /// Counters that some levels replaced a short while ago.
     pub formers: SmallVec<[Former<'s>; 0]>,
+    /// What those counters were limited by, and when they were emptied.
+    pub(super) past: SmallVec<[(&'s Limit, &'s [ResetEntry]); 0]>,
+    /// When the org's counters were emptied.
+    pub(super) resets: &'s [ResetEntry],
     /// The org's tier.
     pub tier: &'s Tier,
     /// The tier's number.
@@ -71,6 +75,8 @@ impl Catalogue {
             levels: SmallVec::new(),
             limits: SmallVec::new(),
             formers: SmallVec::new(),
+            past: SmallVec::new(),
+            resets: &[],
             tier: &self.sets.active.tiers[0],
             tier_index: 0,
             class: None,
@@ -88,6 +94,7 @@ impl Catalogue {
         stack.class = lookup.class;
         stack.zone = &org.zone;
         stack.unreadable = org.unreadable;
+        stack.resets = &org.resets;
         let overridden = !org.replacements.is_empty();
         let user = org.user(request.user);
         for index in &stack.tier.limits {
@@ -224,14 +231,16 @@ impl<'s> Stack<'s> {
                     key: level.key,
                     home: level.home,
                 });
+                self.past.push((*limit, past.resets));
             }
         }
         // A counter that is still untouched began with those, and was never told what they have left.
-        for former in &past.formers {
+        for (former, known) in past.formers.iter().zip(&past.past) {
             let id = &past.limits[former.level].id;
             let here = self.limits.iter().position(|known| known.id == *id);
             if let Some(level) = here.filter(|here| self.levels[*here].key != former.key) {
                 self.formers.push(Former { level, ..*former });
+                self.past.push(*known);
             }
         }
     }
@@ -260,6 +269,7 @@ impl<'s> Stack<'s> {
                     key,
                     home,
                 });
+                self.past.push((self.limits[place], self.resets));
             }
         }
     }

@@ -6,3 +6,6 @@
 pub mod call;
 pub mod node;
 pub mod slot;
+mod store;
+
+pub use store::{Carrier, Fallbacks, SharedStore, Taken, Wait};

@@ -27,7 +27,9 @@ pub fn write_decision(checked: &Checked<'_>, out: &mut Vec<u8>) {
     }
     push(out, b",\"delayMs\":");
     millis(out, decision.delay);
-    push(out, b",\"degraded\":false,\"limits\":[");
+    push(out, b",\"degraded\":");
+    push(out, if checked.degraded { b"true" } else { b"false" });
+    push(out, b",\"limits\":[");
     for (place, outcome) in decision.outcomes.iter().enumerate() {
         let (limit, level) = (checked.stack.limits[place], &checked.stack.levels[place]);
         push(

@@ -138,7 +138,7 @@ impl Catalogue {
         }
         *contents = next;
         self.install(snapshot);
-        self.in_force.send_replace(contents.revision);
+        self.now_at(contents.revision);
     }
 
     /// The snapshot as it will be with some entries as the database has them, or as `changes` will make them.

@@ -181,9 +181,15 @@ impl Catalogue {
         self.install(snapshot);
         self.extent.store(whole.extent.map(Arc::new));
         self.tokens.store(Arc::new(contents.tokens.clone()));
-        self.in_force.send_replace(contents.revision);
+        self.now_at(contents.revision);
         *known = contents;
         Ok(())
+    }
+
+    /// Says which revision is in force, once it is.
+    fn now_at(&self, revision: i64) {
+        self.engine.set_revision(u64::try_from(revision).unwrap_or(0));
+        self.in_force.send_replace(revision);
     }
 
     fn install(&self, snapshot: tollgate_catalog::snapshot::Snapshot) {

@@ -13,31 +13,27 @@ use tollgate_counters::Commit;
 use super::forwarded::{client_address, either, header, path_of};
 use super::head::Head;
 use super::reply::Reply;
-use super::{Asked, DataPlane, query_value};
+use super::{Asked, DataPlane, Turn, Unanswered, query_value};
 use crate::answer::{Problem, write_denial, write_headers};
 use crate::check_body::identify;
-use crate::clock;
 use crate::engine::Checked;
 
 /// What Tollgate's own secrets begin with; other bearer tokens are the protected service's.
 const KEY_PREFIXES: [&str; 3] = ["tgk_", "tgt_", "tg_"];
 
-pub(super) fn answer(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) {
-    if let Err(problem) = decide(plane, asked, reply) {
-        reply.problem(&problem);
-    }
-}
-
-fn decide(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) -> Result<(), Problem> {
+pub(super) fn answer(
+    plane: &DataPlane,
+    asked: &Asked<'_, '_>,
+    turn: &Turn,
+    reply: &mut Reply,
+) -> Result<(), Unanswered> {
     let deny_403 = match query_value(asked.head.query, "deny_status") {
         None | Some("429") => false,
         Some("403") => true,
-        Some(_) => return Err(Problem::bad_request("`deny_status` can only be 403 or 429.")),
+        Some(_) => return Err(Problem::bad_request("`deny_status` can only be 403 or 429.").into()),
     };
-    let snapshot = plane.engine.snapshot();
-    let now = clock::now();
     let request = if plane.trusts(asked.peer) {
-        let mut request = read(asked.head, &snapshot, now)?;
+        let mut request = read(asked.head, turn.snapshot(), turn.now)?;
         request.ip = Some(client_address(asked.head, asked.peer, &plane.trusted_proxies));
         request
     } else {
@@ -46,7 +42,8 @@ fn decide(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) -> Result
             ..Request::new()
         }
     };
-    let checked = plane.decide(&snapshot, &request, Commit::Charge, now)?;
+    let checked = plane.decide(turn, &request, Commit::Charge, turn.answer.as_ref());
+    let checked = checked.map_err(|undecided| Unanswered::after(0, undecided))?;
     if !checked.decision.allowed {
         refuse(&checked, deny_403, reply);
     }

@@ -6,10 +6,10 @@ use tollgate_counters::Commit;
 
 use super::check::{read, write_item};
 use super::reply::Reply;
-use super::{Asked, DataPlane};
+use super::{Asked, DataPlane, Turn, Unanswered};
 use crate::answer::{Problem, write_problem};
 use crate::check_body::{CheckBody, read_object};
-use crate::clock;
+use crate::engine::Undecided;
 
 /// How many requests a batch may hold.
 const MAX_REQUESTS: usize = 1_000;
@@ -21,36 +21,38 @@ struct BatchBody<'a> {
     requests: Vec<&'a RawValue>,
 }
 
-pub(super) fn answer(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) {
-    reply.json();
-    if let Err(problem) = decide(plane, asked.body, &mut reply.body) {
-        reply.problem(&problem);
-    }
-}
-
-fn decide(plane: &DataPlane, body: &[u8], out: &mut Vec<u8>) -> Result<(), Problem> {
-    let batch: BatchBody<'_> = read_object(body)
+pub(super) fn answer(
+    plane: &DataPlane,
+    asked: &Asked<'_, '_>,
+    turn: &Turn,
+    reply: &mut Reply,
+) -> Result<(), Unanswered> {
+    let batch: BatchBody<'_> = read_object(asked.body)
         .map_err(|error| Problem::bad_request(format!("The body is not a batch: {error}.")))?;
     if batch.requests.len() > MAX_REQUESTS {
-        return Err(Problem::bad_request(format!(
-            "`requests` must have at most {MAX_REQUESTS} items."
-        )));
+        let detail = format!("`requests` must have at most {MAX_REQUESTS} items.");
+        return Err(Problem::bad_request(detail).into());
     }
     // Everything is read before anything is charged.
     let mut bodies: Vec<CheckBody<'_>> = Vec::with_capacity(batch.requests.len());
     for (index, raw) in batch.requests.iter().enumerate() {
         bodies.push(read(raw.get().as_bytes()).map_err(|problem| at_index(index, problem))?);
     }
-    let snapshot = plane.engine.snapshot();
-    let now = clock::now();
-    let mut requests = Vec::with_capacity(bodies.len());
-    for (index, body) in bodies.iter().enumerate() {
-        let request = body.request(Some(&snapshot), now);
-        requests.push(request.map_err(|error| at_index(index, error.into()))?);
+    let mut answer = turn.answer.as_ref();
+    if answer.is_none() {
+        for (index, body) in bodies.iter().enumerate() {
+            let request = body.request(Some(turn.snapshot()), turn.now);
+            request.map_err(|error| at_index(index, error.into()))?;
+        }
+        reply.json();
+        reply.body.extend_from_slice(b"{\"decisions\":[");
     }
-    out.extend_from_slice(b"{\"decisions\":[");
-    for (index, (request, body)) in requests.iter().zip(&bodies).enumerate() {
-        if index > 0 {
+    // After a wait, what was decided before it is in the reply already.
+    for (index, body) in bodies.iter().enumerate().skip(turn.decided) {
+        let request = body.request(Some(turn.snapshot()), turn.now);
+        let request = request.map_err(Problem::from)?;
+        let out = &mut reply.body;
+        if index > 0 && answer.is_none() {
             out.push(b',');
         }
         let commit = if body.dry_run() {
@@ -58,12 +60,13 @@ fn decide(plane: &DataPlane, body: &[u8], out: &mut Vec<u8>) -> Result<(), Probl
         } else {
             Commit::Charge
         };
-        match plane.decide(&snapshot, request, commit, now) {
+        match plane.decide(turn, &request, commit, answer.take()) {
             Ok(checked) => write_item(&checked, out),
-            Err(full) => write_problem(&full.into(), out),
+            Err(Undecided::Waits(wait)) => return Err(Unanswered::Waits(wait, index)),
+            Err(undecided) => write_problem(&undecided.into(), out),
         }
     }
-    out.extend_from_slice(b"]}");
+    reply.body.extend_from_slice(b"]}");
     Ok(())
 }
 

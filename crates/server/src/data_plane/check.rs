@@ -1,37 +1,35 @@
 //! `POST /v1/check`: one decision.
 
-use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
+use tollgate_counters::shared::node::Answer;
 
 use super::reply::Reply;
-use super::{Asked, DataPlane, query_value};
+use super::{Asked, DataPlane, Turn, Unanswered, query_value};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers};
 use crate::check_body::{BodyError, CheckBody, read_object};
-use crate::clock;
 use crate::engine::{Checked, Undecided};
 
-pub(super) fn answer(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) {
-    if let Err(problem) = decide(plane, asked, reply) {
-        reply.problem(&problem);
-    }
-}
-
-fn decide(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) -> Result<(), Problem> {
+pub(super) fn answer(
+    plane: &DataPlane,
+    asked: &Asked<'_, '_>,
+    turn: &Turn,
+    reply: &mut Reply,
+) -> Result<(), Unanswered> {
     let always_200 = match query_value(asked.head.query, "status") {
         None => false,
         Some("200") => true,
-        Some(_) => return Err(Problem::bad_request("`status` can only be 200.")),
+        Some(_) => return Err(Problem::bad_request("`status` can only be 200.").into()),
     };
     let body = read(asked.body)?;
-    let snapshot = plane.engine.snapshot();
-    let now = clock::now();
-    let request = body.request(Some(&snapshot), now)?;
+    let request = body.request(Some(turn.snapshot()), turn.now);
+    let request = request.map_err(Problem::from)?;
     let commit = if body.dry_run() {
         Commit::DryRun
     } else {
         Commit::Charge
     };
-    let checked = plane.decide(&snapshot, &request, commit, now)?;
+    let checked = plane.decide(turn, &request, commit, turn.answer.as_ref());
+    let checked = checked.map_err(|undecided| Unanswered::after(0, undecided))?;
     if checked.decision.allowed || always_200 {
         reply.json();
     } else {
@@ -46,16 +44,20 @@ fn decide(plane: &DataPlane, asked: &Asked<'_, '_>, reply: &mut Reply) -> Result
 }
 
 impl DataPlane {
-    /// Decides and counts a request.
+    /// Decides and counts a request, perhaps after it has waited.
     pub(super) fn decide<'s>(
         &self,
-        snapshot: &'s tollgate_catalog::snapshot::Snapshot,
+        turn: &'s Turn,
         request: &tollgate_catalog::Request<'_>,
         commit: Commit,
-        now: Timestamp,
+        answer: Option<&Answer>,
     ) -> Result<Checked<'s>, Undecided> {
         let started = std::time::Instant::now();
-        let checked = self.engine.check(snapshot, request, commit, now)?;
+        let (snapshot, now) = (turn.snapshot(), turn.now);
+        let checked = match answer {
+            None => self.engine.check(snapshot, request, commit, now)?,
+            Some(answer) => self.engine.resume(snapshot, request, commit, now, answer)?,
+        };
         if commit == Commit::Charge {
             self.metrics.observe_decision(&checked, started.elapsed());
         }

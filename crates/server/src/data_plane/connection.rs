@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::body::{self, BodyError, Chunks};
 use super::head::{Head, Length, Malformed};
 use super::reply::Reply;
-use super::{Asked, DataPlane, Limits};
+use super::{Asked, DataPlane, Limits, Turn, Waits};
 use crate::answer::Problem;
 
 /// What the worker may know of a connection.
@@ -66,6 +66,8 @@ enum Next {
     Rest(usize),
     /// Send, then go on.
     Send,
+    /// Send, then wait for the shared store.
+    Hear(Waits),
     /// Send, then close.
     Close,
 }
@@ -76,6 +78,8 @@ enum Progress {
     Answered(usize, bool),
     /// It can't be whole before the buffer holds so much.
     Partial(usize),
+    /// It is whole, and has to wait for the shared store.
+    Waits(Waits),
     /// It was refused, and what follows can't be understood.
     Broken,
 }
@@ -97,8 +101,9 @@ impl Connection {
             }
             // From its first byte on, a request has so long to arrive whole, however it drips in.
             self.expect(false, self.limits.request_ticks());
+            let mut turn = None;
             loop {
-                let next = self.answer_all(&mut buffers);
+                let next = self.answer_all(&mut buffers, turn.take());
                 if !buffers.outgoing.is_empty() {
                     // TLS may still hold some of what it took; on a plain socket there is nothing to flush.
                     if stream.write_all(&buffers.outgoing).await.is_err() || stream.flush().await.is_err() {
@@ -109,6 +114,7 @@ impl Connection {
                 match next {
                     Next::Idle => break,
                     Next::Send => {}
+                    Next::Hear(waits) => turn = Some(waits.heard().await),
                     Next::Rest(wanted) => {
                         while buffers.incoming.len() < wanted {
                             if !matches!(stream.read_buf(&mut buffers.incoming).await, Ok(1..)) {
@@ -130,8 +136,8 @@ impl Connection {
         self.state.deadline.set(self.shared.tick.get() + ticks);
     }
 
-    /// Answers every request that has arrived whole.
-    fn answer_all(&self, buffers: &mut Buffers) -> Next {
+    /// Answers every request that has arrived whole, the first of which may have waited.
+    fn answer_all(&self, buffers: &mut Buffers, mut turn: Option<Turn>) -> Next {
         let mut taken = 0;
         let next = loop {
             if taken == buffers.incoming.len() {
@@ -140,7 +146,7 @@ impl Connection {
             if buffers.outgoing.len() > MAX_UNSENT {
                 break Next::Send;
             }
-            match self.answer_first(taken, buffers) {
+            match self.answer_first(taken, buffers, turn.take()) {
                 Progress::Answered(size, goes_on) => {
                     taken += size;
                     buffers.chunks.clear();
@@ -151,6 +157,7 @@ impl Connection {
                     self.expect(false, self.limits.request_ticks());
                 }
                 Progress::Partial(wanted) => break Next::Rest(wanted),
+                Progress::Waits(waits) => break Next::Hear(waits),
                 Progress::Broken => break Next::Close,
             }
         };
@@ -159,7 +166,7 @@ impl Connection {
     }
 
     /// Answers the request that begins at a place of the buffer, if it has arrived whole.
-    fn answer_first(&self, from: usize, buffers: &mut Buffers) -> Progress {
+    fn answer_first(&self, from: usize, buffers: &mut Buffers, turn: Option<Turn>) -> Progress {
         let Buffers {
             incoming,
             outgoing,
@@ -211,13 +218,18 @@ impl Connection {
             Length::Exactly(_) => &rest[..size],
             Length::Chunked => chunks.joined.as_slice(),
         };
-        reply.clear();
+        if turn.is_none() {
+            // What a batch has decided before it waited is in there.
+            reply.clear();
+        }
         let asked = Asked {
             peer: self.peer,
             head: &head,
             body,
         };
-        self.plane.answer(&asked, reply);
+        if let Some(waits) = self.plane.answer(&asked, turn, reply) {
+            return Progress::Waits(waits);
+        }
         let goes_on = head.keep_alive && !self.shared.stopping.get();
         reply.send(head.method == "HEAD", goes_on, outgoing);
         Progress::Answered(head.size + size, goes_on)

@@ -3,7 +3,7 @@
 //! A decision takes a few hundred nanoseconds, so here HTTP itself is the work. This plane therefore speaks
 //! HTTP/1.1 on its own buffers (docs/adr/0004-http-on-the-data-plane.md): [`door`] deals connections out to
 //! the threads of [`server`], one a core, [`connection`] reads requests and writes answers, [`head`] and [`body`] take them apart,
-//! and every route is a plain function from an [`Asked`] to a [`Reply`].
+//! and every route is a plain function from an [`Asked`] to a [`Reply`], in its [`Turn`].
 
 mod authorize;
 mod batch;
@@ -16,15 +16,16 @@ mod head;
 mod reply;
 mod server;
 mod token;
+mod turn;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use ipnet::IpNet;
+use tollgate_counters::shared::Wait;
 
 use crate::answer::{HeaderStyles, Problem};
-use crate::engine::Engine;
+use crate::engine::{Engine, Undecided};
 use crate::metrics::Metrics;
 
 pub use server::{Limits, Server};
@@ -33,6 +34,7 @@ pub use token::DataTokens;
 use head::Head;
 use reply::Reply;
 use token::Place;
+use turn::{Turn, Waits};
 
 /// What the data plane needs to answer.
 pub struct DataPlane {
@@ -55,35 +57,66 @@ struct Asked<'a, 'b> {
     body: &'a [u8],
 }
 
+/// Why a route has not answered.
+enum Unanswered {
+    Problem(Problem),
+    /// For the shared store, after so many of a batch.
+    Waits(Wait, usize),
+}
+
+impl Unanswered {
+    /// What could not be decided, after so many of a batch.
+    fn after(decided: usize, undecided: Undecided) -> Self {
+        match undecided {
+            Undecided::Waits(wait) => Self::Waits(wait, decided),
+            undecided => Self::Problem(undecided.into()),
+        }
+    }
+}
+
+impl From<Problem> for Unanswered {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
 impl DataPlane {
-    /// Answers one request.
-    fn answer(&self, asked: &Asked<'_, '_>, reply: &mut Reply) {
-        let started = Instant::now();
-        match asked.head.path {
-            "/v1/check" => self.post(asked, reply, check::answer),
-            "/v1/check/batch" => self.post(asked, reply, batch::answer),
+    /// Answers one request, or says what it waits for.
+    fn answer(&self, asked: &Asked<'_, '_>, turn: Option<Turn>, reply: &mut Reply) -> Option<Waits> {
+        let turn = turn.unwrap_or_else(|| Turn::begin(&self.engine));
+        let started = turn.started;
+        let answered = match asked.head.path {
+            "/v1/check" => self.post(asked, &turn, reply, check::answer),
+            "/v1/check/batch" => self.post(asked, &turn, reply, batch::answer),
             "/v1/authorize" => match self.admit(asked.head, Place::Gateway) {
-                Ok(()) => authorize::answer(self, asked, reply),
-                Err(problem) => reply.problem(&problem),
+                Ok(()) => authorize::answer(self, asked, &turn, reply),
+                Err(problem) => Err(problem.into()),
             },
-            _ => reply.problem(&Problem::not_found()),
+            _ => Err(Problem::not_found().into()),
+        };
+        match answered {
+            Ok(()) => {}
+            Err(Unanswered::Waits(wait, decided)) => return Some(turn.wait(wait, decided)),
+            Err(Unanswered::Problem(problem)) => reply.problem(&problem),
         }
         self.metrics.observe_request(started.elapsed());
+        None
     }
 
     fn post(
         &self,
         asked: &Asked<'_, '_>,
+        turn: &Turn,
         reply: &mut Reply,
-        answer: impl FnOnce(&Self, &Asked<'_, '_>, &mut Reply),
-    ) {
+        answer: impl FnOnce(&Self, &Asked<'_, '_>, &Turn, &mut Reply) -> Result<(), Unanswered>,
+    ) -> Result<(), Unanswered> {
         if let Err(problem) = self.admit(asked.head, Place::Caller) {
             reply.problem(&problem);
             reply.header("www-authenticate", b"Bearer");
-            return;
+            return Ok(());
         }
         if asked.head.method == "POST" {
-            return answer(self, asked, reply);
+            return answer(self, asked, turn, reply);
         }
         reply.problem(&Problem {
             status: 405,
@@ -92,6 +125,7 @@ impl DataPlane {
             detail: "This address takes POST.".into(),
         });
         reply.header("allow", b"POST");
+        Ok(())
     }
 
     fn trusts(&self, peer: IpAddr) -> bool {

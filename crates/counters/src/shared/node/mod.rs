@@ -5,6 +5,7 @@
 //! waits: [`Node::decide`] answers or says that a request has to wait, [`Node::call`] gives the call to send, and
 //! [`Node::heard`] takes the reply and says who can go on.
 
+mod away;
 mod draft;
 mod line;
 mod pool;
@@ -26,6 +27,7 @@ use line::{Item, Kept, Line, Waiting};
 use pool::{Pool, Standing};
 use size::nanos;
 
+pub use away::{Fail, Fallback};
 pub use size::BASIS;
 
 /// A node's own time in nanoseconds, on a clock that never goes back and counts the time that the machine sleeps.
@@ -354,6 +356,12 @@ impl<W: Waiter> Node<W> {
         told
     }
 
+    /// Whether a line has something to send.
+    pub fn has_more(&self, home: u64) -> bool {
+        let shard = self.shards[shard_index(home)].0.lock();
+        shard.lines.get(&home).is_some_and(Line::has_something)
+    }
+
     /// Looks after the next shard: leases that ended or lie idle are to be given back, pools that nobody asks for are
     /// dropped. Says which lines have something to send. At the end of its life a node gives everything back.
     pub fn sweep(&self, now: Mono, all: bool) -> Vec<u64> {
@@ -420,7 +428,7 @@ impl<W: Waiter> Node<W> {
                 entry.insert(Pool::new(name, level.rule, now))
             }
         };
-        if pool.revision != Some(asked.revision) {
+        if pool.revision != Some(asked.revision) || pool.rule != *level.rule {
             pool.revision = Some(asked.revision);
             pool.rule = level.rule.clone();
             pool.soft = level.mode == Mode::Soft;

@@ -1,0 +1,86 @@
+//! What a counter is called in a store that others share: the same on every node, in every version.
+//!
+//! On a node a counter is known by a hash that no other node can make ([`CounterKey`](tollgate_core::CounterKey)). The
+//! name is made of the same parts, but only when a counter is new to the node, so that it may cost more: it is a
+//! SHA-256, cut to 128 bits.
+
+use sha2::{Digest, Sha256};
+
+use super::Stack;
+use super::ids::network;
+use super::limit::Limit;
+use super::org::ResetEntry;
+use crate::model::Dimension;
+use crate::request::Request;
+
+/// A name.
+pub type CounterName = [u8; 16];
+
+impl Stack<'_> {
+    /// The name of a level's counter.
+    pub fn name(&self, place: usize, request: &Request<'_>) -> CounterName {
+        named(self.limits[place], self.resets, request)
+    }
+
+    /// The name of a former's counter.
+    pub fn former_name(&self, former: usize, request: &Request<'_>) -> CounterName {
+        let (limit, resets) = self.past[former];
+        named(limit, resets, request)
+    }
+
+    /// Whether a level's counter belongs to the request's org, and not to several.
+    pub fn is_within_org(&self, place: usize) -> bool {
+        self.limits[place].scope.within_org()
+    }
+}
+
+/// The hash of all that makes a limit's counts its own.
+pub(super) fn hash(parts: &[&[u8]]) -> CounterName {
+    let mut hash = Sha256::new();
+    for part in parts {
+        write(&mut hash, part);
+    }
+    cut(hash)
+}
+
+fn named(limit: &Limit, resets: &[ResetEntry], request: &Request<'_>) -> CounterName {
+    let mut hash = Sha256::new();
+    hash.update(limit.name);
+    if limit.scope.within_org() {
+        hash.update([u8::from(request.test)]);
+        write(&mut hash, request.org.unwrap_or_default().as_bytes());
+    }
+    for dimension in &limit.dimensions {
+        match dimension {
+            Dimension::Global | Dimension::Endpoint | Dimension::Org => {}
+            Dimension::App => write(&mut hash, request.app.unwrap_or_default().as_bytes()),
+            Dimension::Key => write(&mut hash, request.key.unwrap_or_default().as_bytes()),
+            Dimension::User => write(&mut hash, request.user.unwrap_or_default().as_bytes()),
+            Dimension::Ip => {
+                if let Some(ip) = request.ip {
+                    hash.update(network(ip, limit.prefixes));
+                }
+            }
+            Dimension::Descriptor(name) => {
+                let value = request.descriptor(name).unwrap_or_default();
+                write(&mut hash, value.as_bytes());
+            }
+        }
+    }
+    for reset in resets.iter().filter(|reset| reset.concerns(limit, request)) {
+        hash.update(reset.epoch.to_le_bytes());
+    }
+    cut(hash)
+}
+
+/// With its length, so that no two rows of parts are the same bytes.
+fn write(hash: &mut Sha256, part: &[u8]) {
+    hash.update((part.len() as u64).to_le_bytes());
+    hash.update(part);
+}
+
+fn cut(hash: Sha256) -> CounterName {
+    let mut name = CounterName::default();
+    name.copy_from_slice(&hash.finalize()[..16]);
+    name
+}

@@ -1,0 +1,203 @@
+//! The shared store as a server uses it: a node that decides, and somebody who carries its calls.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+use tollgate_core::{Decision, Timestamp};
+
+use super::call::Reply;
+use super::node::{Answer, Asked, Fail, Fallback, Holdings, Mono, Node, Outgoing, Step, Waiter};
+use crate::memory::{MemoryStore, StoreFull};
+use crate::sync::{AtomicU64, Ordering};
+
+/// Whoever carries calls to the store.
+pub trait Carrier: Send + Sync {
+    /// Carries a call. `then` hears the reply, once, whenever it comes; or that there is none.
+    fn carry(&self, outgoing: Outgoing, then: Box<dyn FnOnce(Option<Reply>) + Send>);
+
+    /// Whether it is known that calls about counters with this tag get no answer now.
+    fn is_away(&self, tag: &str) -> bool;
+}
+
+/// A request that waits for the store.
+#[derive(Debug)]
+pub struct Wait(oneshot::Receiver<Answer>);
+
+impl Wait {
+    /// What the store says, if it does. Whoever stops waiting drops this.
+    pub async fn answer(self) -> Answer {
+        self.0.await.unwrap_or(Answer::Away)
+    }
+}
+
+impl Waiter for oneshot::Sender<Answer> {
+    fn is_gone(&self) -> bool {
+        self.is_closed()
+    }
+}
+
+/// How far a decision has come.
+#[derive(Debug)]
+pub enum Taken {
+    /// It is made, at this instant of the store's time.
+    Decided(Timestamp),
+    /// The store has to be heard first.
+    Waits(Wait),
+    /// The store is away.
+    Away,
+}
+
+/// What was decided without the store, for metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Fallbacks {
+    /// Decisions for which some limit's fallback spoke.
+    pub decided: u64,
+    /// Requests that some limit would not have decided without it.
+    pub closed: u64,
+}
+
+/// Counters that a fleet shares.
+pub struct SharedStore {
+    node: Node<oneshot::Sender<Answer>>,
+    carrier: Box<dyn Carrier>,
+    clock: fn() -> Mono,
+    calls: AtomicU64,
+    decided_away: AtomicU64,
+    closed: AtomicU64,
+}
+
+impl SharedStore {
+    /// A store whose calls somebody carries. The clock never goes back, and counts the time that the machine sleeps.
+    pub fn new(
+        incarnation: u64,
+        capacity: usize,
+        carrier: Box<dyn Carrier>,
+        clock: fn() -> Mono,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            node: Node::new(incarnation, capacity),
+            carrier,
+            clock,
+            calls: AtomicU64::new(0),
+            decided_away: AtomicU64::new(0),
+            closed: AtomicU64::new(0),
+        })
+    }
+
+    /// Decides a request, if what is held on lease suffices.
+    pub fn decide(self: &Arc<Self>, asked: &Asked<'_>, decision: &mut Decision) -> Result<Taken, StoreFull> {
+        let mut receiver = None;
+        let mut waiter = || {
+            let (sender, waits) = oneshot::channel();
+            receiver = Some(waits);
+            sender
+        };
+        let clock = self.clock;
+        let step = self.node.decide(asked, &mut || clock(), &mut waiter, decision)?;
+        match step {
+            Step::Decided { at, low } => {
+                if let Some(home) = low {
+                    self.send(home);
+                }
+                Ok(Taken::Decided(at))
+            }
+            Step::Waits(home) => {
+                if asked.levels.iter().enumerate().any(|(place, level)| {
+                    level.home == home && self.carrier.is_away(&asked.details.tag(place))
+                }) {
+                    return Ok(Taken::Away);
+                }
+                self.send(home);
+                Ok(receiver.map_or(Taken::Away, |receiver| Taken::Waits(Wait(receiver))))
+            }
+        }
+    }
+
+    /// Decides a request while the store is away: from what is left on lease, and else as each limit says.
+    pub fn decide_away(
+        &self,
+        asked: &Asked<'_>,
+        fail: &dyn Fn(usize) -> Fail,
+        local: &MemoryStore,
+        decision: &mut Decision,
+    ) -> Result<Fallback, StoreFull> {
+        let clock = self.clock;
+        let fallback = self
+            .node
+            .decide_away(asked, fail, local, &mut || clock(), decision)?;
+        match fallback {
+            Fallback::Decided { degraded: true, .. } => &self.decided_away,
+            Fallback::Decided { .. } => return Ok(fallback),
+            Fallback::Closed => &self.closed,
+        }
+        .fetch_add(1, Ordering::Relaxed);
+        Ok(fallback)
+    }
+
+    /// Gives back what lies idle, a slice at a time; at the end all of it.
+    pub fn sweep(self: &Arc<Self>, all: bool) {
+        let slices = if all { self.node.shard_count() } else { 1 };
+        for _ in 0..slices {
+            for home in self.node.sweep((self.clock)(), all) {
+                self.send(home);
+            }
+        }
+    }
+
+    /// How many sweeps visit everything.
+    pub fn slices(&self) -> usize {
+        self.node.shard_count()
+    }
+
+    /// The node's side, to be told about the fleet.
+    pub fn node(&self) -> &Node<oneshot::Sender<Answer>> {
+        &self.node
+    }
+
+    /// What is held.
+    pub fn holdings(&self) -> Holdings {
+        self.node.holdings()
+    }
+
+    /// Calls that were sent.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// What was decided without the store.
+    pub fn fallbacks(&self) -> Fallbacks {
+        Fallbacks {
+            decided: self.decided_away.load(Ordering::Relaxed),
+            closed: self.closed.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Sends the next call of a line, if there is one to send.
+    fn send(self: &Arc<Self>, home: u64) {
+        let (outgoing, told) = self.node.call(home, (self.clock)());
+        tell(told);
+        let Some(outgoing) = outgoing else { return };
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let (store, number) = (self.clone(), outgoing.number);
+        self.carrier.carry(
+            outgoing,
+            Box::new(move |reply| {
+                tell(store.node.heard(home, number, reply.as_ref(), (store.clock)()));
+                // What has come meanwhile goes with the next one.
+                store.send_more(home);
+            }),
+        );
+    }
+
+    fn send_more(self: &Arc<Self>, home: u64) {
+        if self.node.has_more(home) {
+            self.send(home);
+        }
+    }
+}
+
+fn tell(told: Vec<(oneshot::Sender<Answer>, Answer)>) {
+    for (waiter, answer) in told {
+        let _ = waiter.send(answer);
+    }
+}

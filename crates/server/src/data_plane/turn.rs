@@ -1,0 +1,103 @@
+//! A request's turn: what it is decided by, and how it goes on after it had to wait for the shared store.
+//!
+//! Routes are plain functions. One that can't decide yet says what it [`Waits`] for; the connection waits, and calls
+//! it again with what it has heard. The request is then read once more, which costs far less than the way to the store.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arc_swap::Guard;
+use tollgate_catalog::snapshot::Snapshot;
+use tollgate_core::Timestamp;
+use tollgate_counters::shared::Wait;
+use tollgate_counters::shared::node::Answer;
+
+use crate::clock;
+use crate::engine::Engine;
+
+/// How long a request waits for the store before it does without.
+const DEADLINE: Duration = Duration::from_millis(2);
+
+/// The snapshot a request is decided by: borrowed, or while it waits held on to.
+enum Held {
+    Borrowed(Guard<Arc<Snapshot>>),
+    Kept(Arc<Snapshot>),
+}
+
+/// A request's turn.
+pub(super) struct Turn {
+    snapshot: Held,
+    /// The instant it is decided at.
+    pub(super) now: Timestamp,
+    /// When it arrived.
+    pub(super) started: Instant,
+    /// Since when the part of it that is at hand has waited.
+    since: Instant,
+    /// How many of a batch are decided already.
+    pub(super) decided: usize,
+    /// What the one at hand waited for.
+    pub(super) answer: Option<Answer>,
+}
+
+/// A turn that has to wait.
+pub(super) struct Waits {
+    wait: Wait,
+    turn: Turn,
+}
+
+impl Turn {
+    /// A request that has just arrived.
+    pub(super) fn begin(engine: &Engine) -> Self {
+        let started = Instant::now();
+        Self {
+            snapshot: Held::Borrowed(engine.snapshot()),
+            now: clock::now(),
+            started,
+            since: started,
+            decided: 0,
+            answer: None,
+        }
+    }
+
+    /// What it is decided by.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        match &self.snapshot {
+            Held::Borrowed(snapshot) => snapshot,
+            Held::Kept(snapshot) => snapshot,
+        }
+    }
+
+    /// Breaks off until the store has been heard, with so many of a batch decided.
+    pub(super) fn wait(self, wait: Wait, decided: usize) -> Waits {
+        let since = if decided == self.decided && self.answer.is_some() {
+            self.since
+        } else {
+            Instant::now()
+        };
+        let snapshot = match self.snapshot {
+            Held::Borrowed(snapshot) => Guard::into_inner(snapshot),
+            Held::Kept(snapshot) => snapshot,
+        };
+        Waits {
+            wait,
+            turn: Self {
+                snapshot: Held::Kept(snapshot),
+                since,
+                decided,
+                ..self
+            },
+        }
+    }
+}
+
+impl Waits {
+    /// Waits, but not for ever.
+    pub(super) async fn heard(self) -> Turn {
+        let left = DEADLINE.saturating_sub(self.turn.since.elapsed());
+        let heard = tokio::time::timeout(left, self.wait.answer()).await;
+        Turn {
+            answer: Some(heard.unwrap_or(Answer::Away)),
+            ..self.turn
+        }
+    }
+}
