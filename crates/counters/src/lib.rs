@@ -1,9 +1,10 @@
 //! Where counters live. A store takes a whole stack of levels and decides it all or none.
 //!
-//! Each backend is a folder. [`memory`] is exact by itself; a shared store will stand beside it and pass
-//! the same suite. A store knows cells and keys, never policies or requests.
+//! Each backend is a folder. [`memory`] is exact by itself; [`shared`] are counters that a fleet shares by leases, and
+//! [`redis`] is the way to where they are kept. A store knows cells and keys, never policies or requests.
 
 pub mod memory;
+pub mod redis;
 pub mod shared;
 mod sync;
 
