@@ -3,8 +3,8 @@
 //! Everything that asks for a decision comes through here: the data plane, the simulator of `tollgate
 //! simulate`, tests and benchmarks.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use tollgate_catalog::Request;
@@ -31,7 +31,7 @@ pub struct Engine {
     /// The counters, or while a shared store is away those that are kept here meanwhile.
     pub store: MemoryStore,
     /// The counters of a fleet.
-    pub shared: Option<Arc<SharedStore>>,
+    shared: OnceLock<Arc<SharedStore>>,
     /// Nothing is refused, everything reported.
     shadow_all: bool,
 }
@@ -99,18 +99,14 @@ impl Engine {
             snapshot: ArcSwap::from_pointee(snapshot),
             revision: AtomicU64::new(0),
             store: MemoryStore::new(max_counters),
-            shared: None,
+            shared: OnceLock::new(),
             shadow_all,
         })
     }
 
-    /// The same engine, with counters that a fleet shares.
-    #[must_use]
-    pub fn on(self, shared: Arc<SharedStore>) -> Self {
-        Self {
-            shared: Some(shared),
-            ..self
-        }
+    /// From now on counts where a fleet does.
+    pub fn share(&self, shared: Arc<SharedStore>) {
+        let _ = self.shared.set(shared);
     }
 
     /// What makes hashes of ids.
@@ -153,7 +149,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
         let mut checked = self.resolve(snapshot, request, now)?;
-        if let Some(shared) = &self.shared {
+        if let Some(shared) = self.shared.get() {
             return self.ask(shared, checked, request, commit);
         }
         let Checked { stack, decision, .. } = &mut checked;
@@ -182,7 +178,7 @@ impl Engine {
         answer: &Answer,
     ) -> Result<Checked<'s>, Undecided> {
         let mut checked = self.resolve(snapshot, request, now)?;
-        match (answer, &self.shared) {
+        match (answer, self.shared.get()) {
             (Answer::Decided(settled), _) => {
                 settled.fill(&checked.stack.levels, &mut checked.decision);
                 checked.now = settled.at;

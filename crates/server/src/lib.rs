@@ -14,6 +14,7 @@ pub mod engine;
 pub mod explanation;
 pub mod exposure;
 pub mod fit;
+pub mod fleet;
 pub mod grpc;
 pub mod metrics;
 mod names;

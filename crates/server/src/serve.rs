@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tollgate_catalog::repository::{Repository, RepositoryError};
 
@@ -13,6 +13,7 @@ use crate::clock;
 use crate::control_plane::{self, AdminToken, ControlPlane, Oidc, oidc};
 use crate::data_plane::{DataPlane, Limits, Server};
 use crate::engine::{Engine, random_seed};
+use crate::fleet::Fleet;
 use crate::grpc;
 use crate::metrics::Metrics;
 use crate::policies;
@@ -105,6 +106,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), file, disk, kept).await;
     let catalogue = catalogue.map_err(|error| format!("--database: {error}"))?;
     let (stop, stopped) = watch::channel(false);
+    let fleet = join_fleet(&settings, &engine).await?;
     let line = listening_line(&http, &grpc, &admin)?;
     let fail = |error: std::io::Error| format!("could not start: {error}");
     let data_plane = Arc::new(DataPlane {
@@ -116,19 +118,8 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     });
     let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
     let handshakes = handshakes.transpose().map_err(fail)?;
-    let limits = Limits {
-        connections: settings.max_connections,
-        ..Limits::default()
-    };
-    let server = Server::start(
-        http,
-        settings.threads,
-        limits,
-        &data_plane,
-        handshakes.clone(),
-        &stopped,
-    );
-    let server = server.map_err(fail)?;
+    let server =
+        serve_data_plane(&settings, http, &data_plane, handshakes.clone(), &stopped).map_err(fail)?;
     let control_plane = Arc::new(ControlPlane {
         engine: engine.clone(),
         metrics: metrics.clone(),
@@ -136,6 +127,8 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         oidc,
         limits: admin_limits,
         catalogue: catalogue.clone(),
+        fleet: fleet.clone(),
+        region: settings.region.clone(),
     });
     look_after(&control_plane, &stopped);
     let admin = tokio::spawn(control_plane::serve(
@@ -162,33 +155,60 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
             stopped.clone(),
         ));
     }
+    let member = fleet
+        .clone()
+        .map(|fleet| tokio::spawn(fleet.keep(stopped.clone())));
     // SQLite is on this disk itself.
     let keeper =
         (catalogue.repository().backend() != "sqlite").then(|| catalogue.keep_on_disk(stopped.clone()));
     let follower = tokio::spawn(catalogue.clone().follow(stopped));
     // Signals are caught before the line is out: whoever reads it may send one at once.
-    let fail = |error: std::io::Error| format!("could not catch signals: {error}");
-    let mut terminate = signal(SignalKind::terminate()).map_err(fail)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(fail)?;
+    let mut end = Signals::catch()?;
     println!("{line}");
     tracing::info!(
         region = settings.region,
         shadow_all = settings.shadow_all,
         "serving"
     );
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    end.come().await;
     tracing::info!("draining");
     let _ = stop.send(true);
     let _ = tokio::task::spawn_blocking(|| server.join()).await;
     let _ = tokio::join!(admin, grpc, follower);
+    if let (Some(fleet), Some(member)) = (fleet, member) {
+        let _ = member.await;
+        fleet.leave().await;
+    }
     if let Some(keeper) = keeper {
         let _ = keeper.await;
     }
     catalogue.repository().close().await;
     Ok(())
+}
+
+fn serve_data_plane(
+    settings: &Settings,
+    listener: TcpListener,
+    plane: &Arc<DataPlane>,
+    handshakes: Option<Handshakes>,
+    stopped: &watch::Receiver<bool>,
+) -> std::io::Result<Server> {
+    let limits = Limits {
+        connections: settings.max_connections,
+        ..Limits::default()
+    };
+    Server::start(listener, settings.threads, limits, plane, handshakes, stopped)
+}
+
+/// Joins the fleet whose counters are in Redis, if there is one.
+async fn join_fleet(settings: &Settings, engine: &Engine) -> Result<Option<Arc<Fleet>>, String> {
+    let Some(redis) = &settings.redis else {
+        return Ok(None);
+    };
+    let fleet = Fleet::start(redis, &settings.region, &settings.data_dir, settings.max_counters).await?;
+    fleet.join().await;
+    engine.share(fleet.shared.clone());
+    Ok(Some(fleet))
 }
 
 /// Opens the catalogue's database. If it does not answer, what was last seen of it is on disk.
@@ -235,6 +255,29 @@ fn look_after(plane: &ControlPlane, stopped: &watch::Receiver<bool>) {
     }
     if let Some(limits) = plane.limits.clone() {
         tokio::spawn(sweep(move || limits.sweep(), stopped.clone()));
+    }
+}
+
+/// The signals that end the server.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch() -> Result<Self, String> {
+        let fail = |error: std::io::Error| format!("could not catch signals: {error}");
+        Ok(Self {
+            terminate: signal(SignalKind::terminate()).map_err(fail)?,
+            interrupt: signal(SignalKind::interrupt()).map_err(fail)?,
+        })
+    }
+
+    async fn come(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use ipnet::IpNet;
 use tollgate_catalog::document::{Fields, Node, Problems, Value, parse_yaml};
+use tollgate_counters::redis::Address;
 
 use crate::answer::HeaderStyles;
 use crate::control_plane::limits::AdminLimits;
@@ -13,6 +14,7 @@ use crate::control_plane::oidc::{OidcFlags, OidcSettings};
 use crate::data_plane::DataTokens;
 use crate::engine::DEFAULT_MAX_COUNTERS;
 use crate::exposure::Protection;
+use crate::fleet::RedisSettings;
 use crate::tls::{TlsFiles, TlsFlags};
 
 /// The flags of `tollgate serve`. What is left out comes from the configuration file.
@@ -66,6 +68,12 @@ pub struct Flags {
         hide_env_values = true
     )]
     pub database: Option<String>,
+    /// Share counters with a fleet in Redis: `redis://…`, `rediss://…`, `redis-cluster://HOST:PORT,…` [default: in memory]
+    #[arg(long, env = "TOLLGATE_REDIS_URL", value_name = "URL", hide_env_values = true)]
+    pub redis: Option<String>,
+    /// Use a Redis that may forget counters when its memory is full, and so lets too much through
+    #[arg(long)]
+    pub redis_allow_eviction: bool,
     /// Apply this policy file at start and whenever it changes [default: a small demonstration set]
     #[arg(long, env = "TOLLGATE_POLICIES", value_name = "FILE")]
     pub policies: Option<PathBuf>,
@@ -127,6 +135,8 @@ pub struct Settings {
     pub data_tokens: Option<DataTokens>,
     /// Where the catalogue is kept.
     pub database: String,
+    /// Where a fleet's counters are.
+    pub redis: Option<RedisSettings>,
     /// The policy file.
     pub policies: Option<PathBuf>,
     /// The header styles.
@@ -174,6 +184,13 @@ impl Settings {
                     list.parse()
                         .map_err(|problem| format!("--data-token: {problem}"))?,
                 ),
+                None => None,
+            },
+            redis: match flags.redis {
+                Some(url) => Some(RedisSettings {
+                    address: Address::parse(&url).map_err(|problem| format!("--redis: {problem}"))?,
+                    allow_eviction: flags.redis_allow_eviction,
+                }),
                 None => None,
             },
             policies: flags.policies,
@@ -232,6 +249,8 @@ impl Flags {
             admin_limits: self.admin_limits.or(file.admin_limits),
             data_token: self.data_token.or(file.data_token),
             database: self.database.or(file.database),
+            redis: self.redis.or(file.redis),
+            redis_allow_eviction: self.redis_allow_eviction || file.redis_allow_eviction,
             policies: self.policies.or(file.policies),
             headers: self.headers.or(file.headers),
             region: self.region.or(file.region),
@@ -284,6 +303,7 @@ fn read_config(path: &Path) -> Result<Flags, String> {
         admin_limits: text("admin-limits", &mut problems).map(PathBuf::from),
         data_token: text("data-token", &mut problems),
         database: text("database", &mut problems),
+        redis: text("redis", &mut problems),
         policies: text("policies", &mut problems).map(PathBuf::from),
         headers: text("headers", &mut problems),
         region: text("region", &mut problems),
@@ -297,6 +317,9 @@ fn read_config(path: &Path) -> Result<Flags, String> {
     flags.max_counters = number("max-counters");
     flags.max_connections = number("max-connections");
     flags.threads = number("threads");
+    flags.redis_allow_eviction = fields
+        .flag("redis-allow-eviction", &mut problems)
+        .unwrap_or(false);
     flags.insecure_bind = fields.flag("insecure-bind", &mut problems).unwrap_or(false);
     flags.shadow_all = fields.flag("shadow-all", &mut problems);
     fields.finish(&mut problems);

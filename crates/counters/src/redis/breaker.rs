@@ -26,7 +26,7 @@ pub(super) struct Open {
 
 impl Breaker {
     /// Longer than a fork of the server or someone's slow command usually takes, and shorter than what people notice.
-    const PATIENCE: Duration = Duration::from_millis(50);
+    const PATIENCE: Duration = Duration::from_millis(20);
 
     /// A breaker for calls with this deadline.
     pub(super) fn new(deadline: Duration) -> Self {
@@ -84,22 +84,22 @@ mod tests {
     fn opens_after_silence_only() {
         let start = Instant::now();
         let mut breaker = Breaker::new(2 * MS);
-        for ms in 0..48 {
+        for ms in 0..18 {
             assert!(!breaker.overdue(start + ms * MS, start + (ms + 2) * MS));
         }
         assert!(breaker.open().is_none() && !breaker.is_calm());
-        assert_eq!(breaker.answered(start + 49 * MS), None);
+        assert_eq!(breaker.answered(start + 19 * MS), None);
         assert!(breaker.is_calm());
         assert!(
-            !breaker.overdue(start + 50 * MS, start + 52 * MS),
+            !breaker.overdue(start + 20 * MS, start + 22 * MS),
             "silence begins anew"
         );
-        assert!(breaker.overdue(start + 98 * MS, start + 100 * MS));
+        assert!(breaker.overdue(start + 38 * MS, start + 40 * MS));
         assert!(
-            !breaker.overdue(start + 99 * MS, start + 101 * MS),
+            !breaker.overdue(start + 39 * MS, start + 41 * MS),
             "it is said once"
         );
-        assert_eq!(breaker.answered(start + 130 * MS), Some(30 * MS));
+        assert_eq!(breaker.answered(start + 70 * MS), Some(30 * MS));
         assert!(breaker.is_calm());
     }
 

@@ -195,6 +195,11 @@ impl Redis {
         }
     }
 
+    /// Whether it is known that the primary of a slot does not answer.
+    pub fn is_away(&self, slot: u16) -> bool {
+        self.0.primary_of(slot).is_none_or(|primary| primary.is_away())
+    }
+
     /// How each primary is.
     pub fn health(&self) -> Vec<Health> {
         self.0

@@ -6,13 +6,17 @@
 
 mod address;
 mod breaker;
+mod call;
+mod carrier;
 mod census;
 mod client;
 mod connection;
 mod dial;
 mod errand;
 mod failure;
+mod fleet;
 mod health;
+mod keys;
 mod link;
 mod primary;
 mod script;
@@ -22,9 +26,13 @@ mod trouble;
 
 pub use ::redis::Value;
 pub use address::{Address, AddressError};
+pub use call::{ADOPT, CALL, INSTALL, Malformed, adopt, decode, encode, install};
+pub use carrier::RedisCarrier;
 pub use client::Redis;
 pub use failure::{Failure, Why};
+pub use fleet::{BEAT_EVERY, Fleet, Found, Member, scripts};
 pub use health::Health;
+pub use keys::{Keys, Tag, escape};
 pub use link::{Link, Owner};
 pub use script::{Parts, Script};
 pub use settings::Settings;

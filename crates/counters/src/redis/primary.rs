@@ -220,6 +220,11 @@ impl Primary {
         self.open.load(Ordering::Acquire)
     }
 
+    /// Whether it is known that it does not answer.
+    pub(super) fn is_away(&self) -> bool {
+        self.is_open() || self.connection.load().is_none()
+    }
+
     pub(super) fn health(&self) -> Health {
         let connection = self.connection();
         let open = self.breaker.lock().open().cloned();

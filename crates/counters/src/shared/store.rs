@@ -1,8 +1,10 @@
 //! The shared store as a server uses it: a node that decides, and somebody who carries its calls.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tollgate_core::{Decision, Timestamp};
 
 use super::call::Reply;
@@ -19,14 +21,43 @@ pub trait Carrier: Send + Sync {
     fn is_away(&self, tag: &str) -> bool;
 }
 
+/// After so long without an answer it is looked at whether the store is there at all.
+const DEADLINE: Duration = Duration::from_millis(2);
+/// A store that is there, but slow, is waited for so long: what is decided without it may be too much.
+const PATIENCE: Duration = Duration::from_millis(25);
+
 /// A request that waits for the store.
-#[derive(Debug)]
-pub struct Wait(oneshot::Receiver<Answer>);
+pub struct Wait {
+    receiver: oneshot::Receiver<Answer>,
+    store: Arc<SharedStore>,
+    tag: Arc<str>,
+}
 
 impl Wait {
-    /// What the store says, if it does. Whoever stops waiting drops this.
+    /// What the store says, or that it is away. Whoever stops waiting drops this.
     pub async fn answer(self) -> Answer {
-        self.0.await.unwrap_or(Answer::Away)
+        let Self {
+            mut receiver,
+            store,
+            tag,
+        } = self;
+        let mut waited = Duration::ZERO;
+        while waited < PATIENCE {
+            match timeout(DEADLINE, &mut receiver).await {
+                Ok(answer) => return answer.unwrap_or(Answer::Away),
+                Err(_) if store.carrier.is_away(&tag) => break,
+                Err(_) => waited += DEADLINE,
+            }
+        }
+        Answer::Away
+    }
+}
+
+impl std::fmt::Debug for Wait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Wait")
+            .field("tag", &self.tag)
+            .finish_non_exhaustive()
     }
 }
 
@@ -102,13 +133,17 @@ impl SharedStore {
                 Ok(Taken::Decided(at))
             }
             Step::Waits(home) => {
-                if asked.levels.iter().enumerate().any(|(place, level)| {
-                    level.home == home && self.carrier.is_away(&asked.details.tag(place))
-                }) {
+                let place = asked.levels.iter().position(|level| level.home == home);
+                let tag = asked.details.tag(place.unwrap_or(0));
+                let Some(receiver) = receiver.filter(|_| !self.carrier.is_away(&tag)) else {
                     return Ok(Taken::Away);
-                }
+                };
                 self.send(home);
-                Ok(receiver.map_or(Taken::Away, |receiver| Taken::Waits(Wait(receiver))))
+                Ok(Taken::Waits(Wait {
+                    receiver,
+                    store: self.clone(),
+                    tag,
+                }))
             }
         }
     }
@@ -139,7 +174,11 @@ impl SharedStore {
         let slices = if all { self.node.shard_count() } else { 1 };
         for _ in 0..slices {
             for home in self.node.sweep((self.clock)(), all) {
-                self.send(home);
+                // What is to be said keeps until the store is back.
+                let tag = self.node.tag(home);
+                if tag.is_some_and(|tag| !self.carrier.is_away(&tag)) {
+                    self.send(home);
+                }
             }
         }
     }

@@ -40,7 +40,11 @@ pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> Response {
     let snapshot = plane.engine.snapshot();
     Json(json!({
         "status": "ready",
-        "store": "memory",
+        "store": match &plane.fleet {
+            None => "memory",
+            Some(fleet) if fleet.is_away() => "away",
+            Some(_) => "redis",
+        },
         "catalogue": if plane.metrics.is_catalogue_away() { "away" } else { plane.catalogue.repository().backend() },
         "catalogueRevision": plane.catalogue.revision(),
         "catalogueFrom": if plane.metrics.is_catalogue_from_disk() { "disk" } else { "database" },

@@ -29,7 +29,7 @@ pub(super) fn group() -> Group {
 
 /// Everything the server counts, as OpenMetrics text.
 pub(super) async fn metrics(State(plane): State<Arc<ControlPlane>>) -> impl IntoResponse {
-    let text = plane.metrics.render(&plane.engine);
+    let text = plane.metrics.render(&plane.engine, plane.fleet.as_ref());
     (
         [(
             CONTENT_TYPE,

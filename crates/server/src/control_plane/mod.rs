@@ -14,6 +14,7 @@ mod docs;
 mod effective;
 mod endpoint_classes;
 mod explain;
+mod fleet;
 mod health;
 mod idempotency;
 mod keys;
@@ -48,6 +49,7 @@ use axum::{Extension, Router};
 use crate::answer::{Problem, write_problem};
 use crate::catalogue::Catalogue;
 use crate::engine::Engine;
+use crate::fleet::Fleet;
 use crate::metrics::Metrics;
 use openapi::{Served, Shape};
 use route::Group;
@@ -71,6 +73,10 @@ pub struct ControlPlane {
     pub limits: Option<Arc<Limits>>,
     /// What can be changed.
     pub catalogue: Arc<Catalogue>,
+    /// The fleet that shares the counters, if there is one.
+    pub fleet: Option<Arc<Fleet>>,
+    /// The region's name.
+    pub region: String,
 }
 
 /// The largest body an admin route reads.
@@ -93,6 +99,7 @@ fn groups() -> Vec<Group> {
         reset::group(),
         tokens::group(),
         audit::group(),
+        fleet::group(),
         health::group(),
         metrics::group(),
         docs::group(),

@@ -4,7 +4,7 @@
 //! it again with what it has heard. The request is then read once more, which costs far less than the way to the store.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::Guard;
 use tollgate_catalog::snapshot::Snapshot;
@@ -14,9 +14,6 @@ use tollgate_counters::shared::node::Answer;
 
 use crate::clock;
 use crate::engine::Engine;
-
-/// How long a request waits for the store before it does without.
-const DEADLINE: Duration = Duration::from_millis(2);
 
 /// The snapshot a request is decided by: borrowed, or while it waits held on to.
 enum Held {
@@ -31,8 +28,6 @@ pub(super) struct Turn {
     pub(super) now: Timestamp,
     /// When it arrived.
     pub(super) started: Instant,
-    /// Since when the part of it that is at hand has waited.
-    since: Instant,
     /// How many of a batch are decided already.
     pub(super) decided: usize,
     /// What the one at hand waited for.
@@ -53,7 +48,6 @@ impl Turn {
             snapshot: Held::Borrowed(engine.snapshot()),
             now: clock::now(),
             started,
-            since: started,
             decided: 0,
             answer: None,
         }
@@ -69,11 +63,6 @@ impl Turn {
 
     /// Breaks off until the store has been heard, with so many of a batch decided.
     pub(super) fn wait(self, wait: Wait, decided: usize) -> Waits {
-        let since = if decided == self.decided && self.answer.is_some() {
-            self.since
-        } else {
-            Instant::now()
-        };
         let snapshot = match self.snapshot {
             Held::Borrowed(snapshot) => Guard::into_inner(snapshot),
             Held::Kept(snapshot) => snapshot,
@@ -82,7 +71,6 @@ impl Turn {
             wait,
             turn: Self {
                 snapshot: Held::Kept(snapshot),
-                since,
                 decided,
                 ..self
             },
@@ -91,12 +79,10 @@ impl Turn {
 }
 
 impl Waits {
-    /// Waits, but not for ever.
+    /// Waits for the answer, or until there will be none.
     pub(super) async fn heard(self) -> Turn {
-        let left = DEADLINE.saturating_sub(self.turn.since.elapsed());
-        let heard = tokio::time::timeout(left, self.wait.answer()).await;
         Turn {
-            answer: Some(heard.unwrap_or(Answer::Away)),
+            answer: Some(self.wait.answer().await),
             ..self.turn
         }
     }

@@ -4,6 +4,7 @@
 //! Each thread counts in a block of its own, so that counting never makes two cores wait for each other; a
 //! scrape adds the blocks up.
 
+mod fleet;
 mod histogram;
 mod labels;
 mod oidc;
@@ -24,6 +25,7 @@ use tollgate_core::Mode;
 
 use crate::clock;
 use crate::engine::{Checked, Engine};
+use crate::fleet::Fleet;
 use histogram::Histogram;
 use labels::{Labels, OUTCOMES, SCOPES, Slots};
 use oidc::OidcMetrics;
@@ -156,11 +158,12 @@ impl Metrics {
     }
 
     /// Everything as OpenMetrics text.
-    pub fn render(self: &Arc<Self>, engine: &Arc<Engine>) -> String {
+    pub fn render(self: &Arc<Self>, engine: &Arc<Engine>, fleet: Option<&Arc<Fleet>>) -> String {
         let mut registry = Registry::with_prefix("tollgate");
         registry.register_collector(Box::new(Scrape {
             metrics: self.clone(),
             engine: engine.clone(),
+            fleet: fleet.cloned(),
         }));
         let mut text = String::new();
         // Writing to a string can't fail.
@@ -206,6 +209,7 @@ fn classify(checked: &Checked<'_>) -> (usize, usize) {
 struct Scrape {
     metrics: Arc<Metrics>,
     engine: Arc<Engine>,
+    fleet: Option<Arc<Fleet>>,
 }
 
 impl std::fmt::Debug for Scrape {
@@ -292,6 +296,9 @@ impl Collector for Scrape {
         for (name, help, value) in counters {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
+        }
+        if let Some(fleet) = &self.fleet {
+            fleet::encode(fleet, &mut encoder)?;
         }
         self.metrics.oidc.encode(clock::now(), &mut encoder)
     }

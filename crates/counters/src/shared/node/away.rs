@@ -3,6 +3,8 @@
 use smallvec::SmallVec;
 use tollgate_core::{Algorithm, Decision, Level, Mode, Outcome, Retry, Rule, Timestamp};
 
+use super::super::call::Terms;
+use super::line::Line;
 use super::pool::Standing;
 use super::{Asked, Locked, Mono, Node, Waiter};
 use crate::memory::{Commit, MemoryStore, StoreFull};
@@ -98,8 +100,12 @@ impl<W: Waiter> Node<W> {
                 let kept = kept.iter().position(|known| *known == place);
                 let kept = kept.map(|kept| here.outcomes[kept]);
                 let fits = kept.map_or(standings[place] != Standing::Refused, |outcome| outcome.fits);
-                if allowed && fits && unknown.contains(&place) && asked.commit == Commit::Charge {
+                let owes = allowed && fits && unknown.contains(&place) && asked.commit == Commit::Charge;
+                if owes {
                     pool.owed = pool.owed.saturating_add(level.cost);
+                    let view = level.rule.advance(pool.cell, level.calendar, at, false);
+                    let charged = level.rule.charge(view, pool.owed, at);
+                    pool.owed_until = level.rule.forgettable_at(charged, at);
                 }
                 decision.outcomes.push(Outcome {
                     fits,
@@ -107,6 +113,13 @@ impl<W: Waiter> Node<W> {
                     cell: pool.view(level, at, now),
                     remaining: 0,
                 });
+            }
+            for place in unknown.iter().copied().filter(|_| allowed) {
+                let level = &asked.levels[place];
+                let lines = &mut locked.shard(level.home).lines;
+                let line = lines.entry(level.home);
+                let line = line.or_insert_with(|| Line::new(asked.details.tag(place)));
+                line.owes(level.key, Terms::of(level, asked.revision, at));
             }
             drop(locked);
             decision.sum_up(asked.levels, at);

@@ -1,14 +1,16 @@
 //! The next call of a line, put together.
 
 use smallvec::SmallVec;
-use tollgate_core::CounterKey;
+use tollgate_core::{CounterKey, Mode, Timestamp};
 
 use super::super::call::{
     Call, LONGEST_HOLD, LeaseId, Micros, Name, Need, Part, Return, Subject, Terms, Want, instant,
 };
 use super::line::{Flight, Kept, Line, Waiting};
+use super::pool::Pool;
 use super::size::Sizes;
 use super::{Answer, Mono, Node, Outgoing, PATIENCE, Shard, Waiter, store_micros};
+use crate::memory::Commit;
 use crate::sync::Ordering;
 
 /// Stacks decided by one call.
@@ -87,6 +89,11 @@ impl<W: Waiter> Node<W> {
             });
             flight.lends.push((key, lease, *terms));
         }
+        for key in std::mem::take(&mut line.owing) {
+            if let (Some(pool), Some(terms)) = (pools.get_mut(&key), line.terms.get(&key)) {
+                draft.settle(pool, terms, instant(store));
+            }
+        }
         for given in line.given.drain(..) {
             let subject = draft.subject(given.name, &given.terms);
             draft.call.returns.push(Return {
@@ -140,6 +147,26 @@ impl Draft {
                 flight.needs.push(waiting);
             }
         }
+    }
+
+    /// Charges what a counter's fallback let through, once, and only if it still matters.
+    fn settle(&mut self, pool: &mut Pool, terms: &Terms, at: Timestamp) {
+        let owed = std::mem::take(&mut pool.owed);
+        if owed == 0 || at >= pool.owed_until {
+            return;
+        }
+        let subject = self.subject(pool.name, terms);
+        // It comes after all that wait, so that nobody is told its outcome.
+        self.call.needs.push(Need {
+            commit: Commit::Charge,
+            parts: vec![Part {
+                subject,
+                limit: terms.limit,
+                capacity: terms.capacity,
+                cost: owed,
+                mode: Mode::Soft,
+            }],
+        });
     }
 
     fn add_formers<W>(&mut self, waiting: &Waiting<W>) {

@@ -75,6 +75,8 @@ pub(super) struct Line<W> {
     pub(super) flight: Option<Flight<W>>,
     pub(super) low: SmallVec<[CounterKey; 4]>,
     pub(super) given: Vec<Given>,
+    /// Counters for which something was let through while the store was away.
+    pub(super) owing: SmallVec<[CounterKey; 4]>,
     /// The terms that counters of this home were last asked about with.
     pub(super) terms: HashMap<CounterKey, Terms, RandomState>,
     /// The store's time less this node's, no greater than it is.
@@ -91,6 +93,7 @@ impl<W: Waiter> Line<W> {
             flight: None,
             low: SmallVec::new(),
             given: Vec::new(),
+            owing: SmallVec::new(),
             terms: HashMap::default(),
             offset: None,
             began: None,
@@ -108,9 +111,21 @@ impl<W: Waiter> Line<W> {
         }
     }
 
+    /// Notes that a counter has to be told what was let through without it.
+    pub(super) fn owes(&mut self, key: CounterKey, terms: Terms) {
+        self.terms.insert(key, terms);
+        if !self.owing.contains(&key) {
+            self.owing.push(key);
+        }
+    }
+
     /// Whether a call could be sent.
     pub(super) fn has_something(&self) -> bool {
-        self.flight.is_none() && (!self.queue.is_empty() || !self.low.is_empty() || !self.given.is_empty())
+        self.flight.is_none()
+            && (!self.queue.is_empty()
+                || !self.low.is_empty()
+                || !self.given.is_empty()
+                || !self.owing.is_empty())
     }
 
     /// Whether nothing is known or wanted of its home any more.
@@ -118,6 +133,7 @@ impl<W: Waiter> Line<W> {
         self.flight.is_none()
             && self.queue.is_empty()
             && self.given.is_empty()
+            && self.owing.is_empty()
             && !self.terms.keys().any(|key| pools.contains_key(key))
     }
 

@@ -356,6 +356,12 @@ impl<W: Waiter> Node<W> {
         told
     }
 
+    /// What a line's counters are told from others by.
+    pub fn tag(&self, home: u64) -> Option<Arc<str>> {
+        let shard = self.shards[shard_index(home)].0.lock();
+        shard.lines.get(&home).map(|line| line.tag.clone())
+    }
+
     /// Whether a line has something to send.
     pub fn has_more(&self, home: u64) -> bool {
         let shard = self.shards[shard_index(home)].0.lock();

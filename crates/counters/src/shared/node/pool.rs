@@ -63,6 +63,8 @@ pub(super) struct Pool {
     pub(super) used: Mono,
     /// Let through while the store was away, and not told to it yet.
     pub(super) owed: u64,
+    /// From then on that makes no difference.
+    pub(super) owed_until: Timestamp,
 }
 
 /// The shortest time over which a rate is measured.
@@ -89,6 +91,7 @@ impl Pool {
             sated_until: 0,
             used: now,
             owed: 0,
+            owed_until: Timestamp::EPOCH,
         }
     }
 

@@ -7,6 +7,7 @@ use super::object::{Object, flag, instant, list, of, one_of, text, whole};
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let mut all = tokens();
     all.extend(answers());
+    all.extend(standing());
     all
 }
 
@@ -126,11 +127,51 @@ fn answers() -> Vec<(&'static str, Value)> {
                 )
                 .schema(),
         ),
+    ]
+}
+
+fn standing() -> Vec<(&'static str, Value)> {
+    vec![
+        (
+            "Fleet",
+            Object::answered("The nodes that share counters.")
+                .needs("region", text(), "The region, whose counters are its own.")
+                .needs(
+                    "store",
+                    json!({"type": "object"}),
+                    "Where counters are, and how it is.",
+                )
+                .needs(
+                    "nodes",
+                    list(&json!({"type": "object"})),
+                    "Nodes heard of in the last ten minutes.",
+                )
+                .needs(
+                    "sharedBy",
+                    json!({"type": "integer"}),
+                    "How many nodes the limits are shared by.",
+                )
+                .needs(
+                    "leases",
+                    json!({"type": ["object", "null"]}),
+                    "What this node has borrowed.",
+                )
+                .needs(
+                    "fallback",
+                    json!({"type": ["object", "null"]}),
+                    "What was decided without the store.",
+                )
+                .schema(),
+        ),
         (
             "Readiness",
             Object::answered("What is in force.")
                 .needs("status", one_of(&["ready"]), "")
-                .needs("store", text(), "Where counters are.")
+                .needs(
+                    "store",
+                    one_of(&["memory", "redis", "away"]),
+                    "Where counters are; `away` while Redis does not answer.",
+                )
                 .needs("catalogue", text(), "The catalogue's database, or `away`.")
                 .needs(
                     "catalogueRevision",

@@ -1,0 +1,181 @@
+//! Carries a node's calls to Redis, once it is certain whose data it is that they run on.
+//!
+//! A slot's sentinel names its owner. A call that comes from another one begins a new generation, in which every
+//! counter is cold: that is right after a failover or a restart, but not after a planned migration, where the keys
+//! came along. So before the first call over a connection to a new owner, the old one is asked whether it has handed
+//! the slot over.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use tokio::runtime::Handle;
+
+use super::Value;
+use super::call::{ADOPT, CALL, adopt, decode, encode};
+use super::client::Redis;
+use super::failure::Failure;
+use super::fleet::ask;
+use super::keys::{Keys, Tag};
+use super::link::{Link, Owner};
+use super::script::{Parts, Script};
+use crate::shared::Carrier;
+use crate::shared::call::{Call, Reply};
+use crate::shared::node::Outgoing;
+
+/// Reads a key.
+static LOOK: Script = Script::new("look", "return redis.call('GET', KEYS[1])");
+/// How often a call is sent again after its slot's owner was looked at.
+const MOST_TRIES: u8 = 3;
+/// Where a sentinel's owner begins.
+const OWNER_AT: usize = 16;
+
+/// What carries calls to Redis.
+#[derive(Clone)]
+pub struct RedisCarrier(Arc<Inner>);
+
+struct Inner {
+    redis: Redis,
+    keys: Keys,
+    runtime: Handle,
+    /// Whose each slot is, as far as it was looked at.
+    met: RwLock<HashMap<u16, Owner>>,
+    outcomes: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+type Then = Box<dyn FnOnce(Option<Reply>) + Send>;
+
+impl RedisCarrier {
+    /// Carries calls about the counters of one region.
+    pub fn new(redis: Redis, keys: Keys, runtime: Handle) -> Self {
+        Self(Arc::new(Inner {
+            redis,
+            keys,
+            runtime,
+            met: RwLock::default(),
+            outcomes: Mutex::default(),
+        }))
+    }
+
+    /// How many calls ended how.
+    pub fn outcomes(&self) -> BTreeMap<&'static str, u64> {
+        self.0.outcomes.lock().clone()
+    }
+}
+
+impl Carrier for RedisCarrier {
+    fn carry(&self, outgoing: Outgoing, then: Then) {
+        let tag = Tag::org(&outgoing.tag);
+        let slot = self.0.redis.slot_of(tag.as_str().as_bytes());
+        let errand = Errand {
+            tag,
+            slot,
+            call: outgoing.call,
+        };
+        self.0.clone().carry(Arc::new(errand), then, 1);
+    }
+
+    fn is_away(&self, tag: &str) -> bool {
+        let slot = self.0.redis.slot_of(Tag::org(tag).as_str().as_bytes());
+        self.0.redis.is_away(slot)
+    }
+}
+
+/// A call and where it goes.
+struct Errand {
+    tag: Tag,
+    slot: u16,
+    call: Call,
+}
+
+impl Inner {
+    fn carry(self: Arc<Self>, errand: Arc<Errand>, then: Then, tries: u8) {
+        let strange = Arc::new(AtomicBool::new(false));
+        let (inner, sent, seen) = (self.clone(), errand.clone(), strange.clone());
+        let build = move |link: &Link| inner.build(&sent, link, &seen);
+        let redis = self.redis.clone();
+        redis.call(errand.slot, &CALL, build, move |outcome| {
+            if strange.load(Ordering::Relaxed) && outcome.is_ok() && tries < MOST_TRIES {
+                // It did nothing: first it is looked at whose slot this is.
+                let runtime = self.runtime.clone();
+                runtime.spawn(async move {
+                    self.meet(errand.slot).await;
+                    self.carry(errand, then, tries + 1);
+                });
+                return;
+            }
+            then(self.note(&errand, outcome));
+        });
+    }
+
+    /// The parts of a call. To an owner that was not met yet it says that it is too late for it, so that it does
+    /// nothing.
+    fn build(&self, errand: &Errand, link: &Link, strange: &AtomicBool) -> Parts {
+        let met = self.met.read().get(&errand.slot) == Some(link.owner());
+        strange.store(!met, Ordering::Relaxed);
+        let (keys, tag, slot) = (&self.keys, &errand.tag, errand.slot);
+        if met {
+            return encode(&errand.call, link.owner(), keys, tag, slot);
+        }
+        let late = Call {
+            not_after: 0,
+            ..Call::default()
+        };
+        encode(&late, link.owner(), keys, tag, slot)
+    }
+
+    fn note(&self, errand: &Errand, outcome: Result<Value, Failure>) -> Option<Reply> {
+        let (name, reply) = match outcome {
+            Ok(value) => match decode(&errand.call, &value) {
+                Ok(reply @ Reply::Done(_)) => ("ok", Some(reply)),
+                Ok(reply @ Reply::Late { .. }) => ("late", Some(reply)),
+                Err(error) => {
+                    tracing::error!("{error}");
+                    ("malformed", None)
+                }
+            },
+            Err(Failure::NotRun(why)) => (why.name(), None),
+            Err(Failure::Unknown) => ("unknown", None),
+            Err(Failure::Failed(error)) => {
+                tracing::error!("the shared store ended a call with an error: {error}");
+                ("failed", None)
+            }
+        };
+        *self.outcomes.lock().entry(name).or_default() += 1;
+        reply
+    }
+
+    /// Looks at whose a slot is. If it was handed over by plan, the new owner adopts it.
+    async fn meet(&self, slot: u16) {
+        let key = self.keys.sentinel(slot);
+        let (told, seen) = (Arc::new(Mutex::new(None)), key.clone());
+        let owner = told.clone();
+        let look = move |link: &Link| {
+            *owner.lock() = Some(link.owner().clone());
+            let mut parts = Parts::new();
+            parts.key(&seen);
+            parts
+        };
+        let Ok(value) = ask(&self.redis, slot, &LOOK, look).await else {
+            return;
+        };
+        let Some(owner) = told.lock().take() else { return };
+        let known = match &value {
+            Value::BulkString(bytes) => bytes
+                .get(OWNER_AT..)
+                .and_then(|text| std::str::from_utf8(text).ok()),
+            _ => None,
+        };
+        if let Some(known) = known.map(Owner::from_text).filter(|known| *known != owner)
+            && self.redis.has_handed_over(&known, slot).await
+        {
+            let (keys, from, to) = (self.keys.clone(), known, owner.clone());
+            let build = move |_: &Link| adopt(&from, &to, &keys, [slot]);
+            if ask(&self.redis, slot, &ADOPT, build).await.is_err() {
+                return;
+            }
+        }
+        self.met.write().insert(slot, owner);
+    }
+}

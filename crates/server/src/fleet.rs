@@ -1,0 +1,267 @@
+//! This node's part in a fleet: the counters that Redis keeps for all, and the nodes that share them.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tollgate_counters::redis::{self, Address, Found, Health, Keys, Member, Redis, RedisCarrier};
+use tollgate_counters::shared::SharedStore;
+
+use crate::clock;
+use crate::serve::stopped;
+
+/// How often a slice of what lies on lease is looked through.
+const SWEEP_EVERY: Duration = Duration::from_millis(2);
+/// How often it is looked at whether the store is there.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long leases that are given back at the end may take.
+const LAST_CALLS: Duration = Duration::from_millis(300);
+
+/// Where Redis is, and how it is used.
+#[derive(Debug, Clone)]
+pub struct RedisSettings {
+    /// Where it is.
+    pub address: Address,
+    /// Use servers that may forget counters when their memory is full.
+    pub allow_eviction: bool,
+}
+
+/// A fleet, as one of its nodes sees it.
+pub struct Fleet {
+    /// The counters.
+    pub shared: Arc<SharedStore>,
+    carrier: RedisCarrier,
+    redis: Redis,
+    nodes: redis::Fleet,
+    region: String,
+    id: String,
+    address: String,
+    /// Says that this node has used this store before.
+    marker: PathBuf,
+    joined: AtomicBool,
+    joining: AtomicBool,
+    away_ms: AtomicU64,
+    /// Drives connections apart from everything else. Taken when all is over.
+    runtime: Mutex<Option<Runtime>>,
+}
+
+impl Fleet {
+    /// Connects to Redis. If it does not answer the node serves all the same, and goes on trying.
+    pub async fn start(
+        settings: &RedisSettings,
+        region: &str,
+        data_dir: &Path,
+        max_counters: usize,
+    ) -> Result<Arc<Self>, String> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("shared-store")
+            .enable_all()
+            .build()
+            .map_err(|error| format!("no runtime: {error}"))?;
+        let handle = runtime.handle().clone();
+        let ways = redis::Settings {
+            allow_eviction: settings.allow_eviction,
+            scripts: redis::scripts(),
+            ..redis::Settings::new(settings.address.clone(), handle.clone())
+        };
+        let away = |error: redis::StartError| format!("--redis: {error}");
+        let redis = match Redis::connect(ways.clone()).await {
+            Ok(redis) => redis,
+            Err(error) if error.may_pass() => {
+                tracing::error!("{error}; every limit does as its failMode says until Redis is there");
+                Redis::later(ways).map_err(away)?
+            }
+            Err(error) => return Err(away(error)),
+        };
+        let keys = Keys::new(region);
+        let incarnation = getrandom::u64().map_err(|error| format!("no randomness: {error}"))? >> 12;
+        let carrier = RedisCarrier::new(redis.clone(), keys.clone(), handle);
+        let id = format!("{incarnation:013x}");
+        let address = settings.address.to_string();
+        Ok(Arc::new(Self {
+            shared: SharedStore::new(
+                incarnation,
+                max_counters,
+                Box::new(carrier.clone()),
+                clock::steady,
+            ),
+            carrier,
+            nodes: redis::Fleet::new(redis.clone(), keys, id.clone()),
+            redis,
+            region: region.to_owned(),
+            id,
+            marker: data_dir.join("redis-in-use"),
+            address,
+            joined: AtomicBool::new(false),
+            joining: AtomicBool::new(false),
+            away_ms: AtomicU64::new(0),
+            runtime: Mutex::new(Some(runtime)),
+        }))
+    }
+
+    /// Joins the fleet, if Redis is there.
+    pub async fn join(&self) {
+        let used = self.used_before();
+        match self.nodes.join(&self.info(), used).await {
+            Ok(found) => {
+                match found {
+                    Found::InUse => tracing::info!(address = self.address, "joined the fleet"),
+                    Found::New => tracing::info!(address = self.address, "this Redis is new, and ready now"),
+                    Found::Lost => self.tell_loss(),
+                }
+                self.note_used();
+                self.joined.store(true, Ordering::Relaxed);
+            }
+            Err(failure) => tracing::warn!("the fleet can't be joined yet: {failure}"),
+        }
+    }
+
+    /// Keeps this node's place in the fleet until the end, and gives back what it holds on lease.
+    pub async fn keep(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut beats = tokio::time::interval(redis::BEAT_EVERY);
+        let mut sweeps = tokio::time::interval(SWEEP_EVERY);
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        let mut looked = Instant::now();
+        for ticks in [&mut beats, &mut sweeps, &mut looks] {
+            ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        }
+        loop {
+            tokio::select! {
+                _ = sweeps.tick() => self.shared.sweep(false),
+                _ = looks.tick() => {
+                    let since = std::mem::replace(&mut looked, Instant::now()).elapsed();
+                    if self.is_away() {
+                        let millis = u64::try_from(since.as_millis()).unwrap_or(0);
+                        self.away_ms.fetch_add(millis, Ordering::Relaxed);
+                    }
+                }
+                _ = beats.tick() => {
+                    let fleet = self.clone();
+                    tokio::spawn(async move { fleet.beat().await });
+                }
+                () = stopped(&mut stop) => break,
+            }
+        }
+    }
+
+    /// Gives back what is held, and leaves.
+    pub async fn leave(&self) {
+        self.shared.sweep(true);
+        let leaving = async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            self.nodes.leave().await
+        };
+        let _ = tokio::time::timeout(LAST_CALLS, leaving).await;
+        let runtime = self.runtime.lock().ok().and_then(|mut runtime| runtime.take());
+        if let Some(runtime) = runtime {
+            runtime.shutdown_background();
+        }
+    }
+
+    async fn beat(&self) {
+        if !self.joined.load(Ordering::Relaxed) {
+            if !self.joining.swap(true, Ordering::Relaxed) {
+                self.join().await;
+                self.joining.store(false, Ordering::Relaxed);
+            }
+            return;
+        }
+        let before = clock::steady();
+        let Ok((time, marked)) = self.nodes.beat(&self.info()).await else {
+            return;
+        };
+        self.shared.node().set_clock(time, before);
+        self.shared.node().set_nodes(self.nodes.nodes());
+        if !marked {
+            self.tell_loss();
+        }
+    }
+
+    fn tell_loss(&self) {
+        tracing::error!(
+            address = self.address,
+            "Redis has lost its counters: every limit there counts as just used up"
+        );
+    }
+
+    fn info(&self) -> String {
+        let holdings = self.shared.holdings();
+        serde_json::json!({
+            "version": env!("CARGO_PKG_VERSION"),
+            "counters": holdings.counters,
+            "leases": holdings.leases,
+        })
+        .to_string()
+    }
+
+    fn used_before(&self) -> bool {
+        let known = std::fs::read_to_string(&self.marker).unwrap_or_default();
+        known.lines().any(|line| line == self.mark())
+    }
+
+    fn note_used(&self) {
+        if self.used_before() {
+            return;
+        }
+        let known = std::fs::read_to_string(&self.marker).unwrap_or_default();
+        if let Err(error) = std::fs::write(&self.marker, format!("{known}{}\n", self.mark())) {
+            tracing::warn!("{}: {error}", self.marker.display());
+        }
+    }
+
+    fn mark(&self) -> String {
+        format!("{} {}", self.region, self.address)
+    }
+
+    /// The region's name.
+    pub fn region(&self) -> &str {
+        &self.region
+    }
+
+    /// This node's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Where the store is.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// The nodes that were last heard of.
+    pub fn members(&self) -> Vec<Member> {
+        self.nodes.members()
+    }
+
+    /// How many nodes share the limits.
+    pub fn nodes(&self) -> u64 {
+        self.nodes.nodes()
+    }
+
+    /// Whether some server does not answer.
+    pub fn is_away(&self) -> bool {
+        self.redis
+            .health()
+            .iter()
+            .any(|server| server.open_since.is_some() || !server.connected)
+    }
+
+    /// For how long, all in all, some server has not answered.
+    pub fn away_for(&self) -> Duration {
+        Duration::from_millis(self.away_ms.load(Ordering::Relaxed))
+    }
+
+    /// How the servers are.
+    pub fn health(&self) -> Vec<Health> {
+        self.redis.health()
+    }
+
+    /// How many calls ended how.
+    pub fn outcomes(&self) -> std::collections::BTreeMap<&'static str, u64> {
+        self.carrier.outcomes()
+    }
+}

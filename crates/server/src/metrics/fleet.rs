@@ -1,0 +1,69 @@
+//! What a node counts of its fleet.
+
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::fleet::Fleet;
+
+pub(super) fn encode(fleet: &Fleet, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+    let (holdings, fallbacks) = (fleet.shared.holdings(), fleet.shared.fallbacks());
+    let region = [("region", fleet.region())];
+    let gauges = [
+        ("fleet_nodes", "Nodes that share the limits", fleet.nodes()),
+        (
+            "lease_counters",
+            "Counters of which this node knows or holds something",
+            holdings.counters as u64,
+        ),
+        (
+            "fallback_active",
+            "1 while the shared store does not answer",
+            u64::from(fleet.is_away()),
+        ),
+    ];
+    for (name, help, value) in gauges {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
+        gauge.encode(family.encode_family(&region)?)?;
+    }
+    let counters = [
+        ("lease_grants", "Leases that were asked for", holdings.leases),
+        ("lease_tokens", "Tokens that were lent", holdings.lent),
+        (
+            "lease_tokens_unspent",
+            "Tokens lent and not spent: given back, or lost",
+            holdings.unspent,
+        ),
+        (
+            "store_losses",
+            "Times that a slot of the shared store was found to have lost its memory",
+            holdings.losses,
+        ),
+        (
+            "fallback_decisions",
+            "Decisions made by a limit's fallback",
+            fallbacks.decided,
+        ),
+        (
+            "fallback_refused",
+            "Requests not decided because a limit wants none decided without the store",
+            fallbacks.closed,
+        ),
+    ];
+    for (name, help, value) in counters {
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(value).encode(family.encode_family(&region)?)?;
+    }
+    let help = "Time for which the shared store did not answer";
+    let mut family = encoder.encode_descriptor("fallback_seconds", help, None, MetricType::Counter)?;
+    ConstCounter::new(fleet.away_for().as_secs_f64()).encode(family.encode_family(&region)?)?;
+    let help = "Calls to the shared store by what became of them";
+    let mut family = encoder.encode_descriptor("store_calls", help, None, MetricType::Counter)?;
+    for (result, count) in fleet.outcomes() {
+        let labels = [("region", fleet.region()), ("result", result)];
+        ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
