@@ -1,9 +1,9 @@
 //! Where counters live. A store takes a whole stack of levels and decides it all or none.
 //!
-//! Each backend is a folder. [`memory`] is exact by itself; a shared store will stand beside it and pass
-//! the same suite. A store knows cells and keys, never policies or requests.
+//! Each backend is a folder. [`memory`] is exact by itself; [`redis`] is the way to a store that nodes share. A store knows cells and keys, never policies or requests.
 
 pub mod memory;
+pub mod redis;
 pub mod shared;
 mod sync;
 

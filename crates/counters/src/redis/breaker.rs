@@ -1,0 +1,130 @@
+//! When to stop sending calls to a primary.
+//!
+//! Every call that is sent to a dead server costs a request its whole deadline, so after a while of silence none is
+//! sent. A server that is only slow does not fall silent: its late replies still bring grants.
+
+use std::time::{Duration, Instant};
+
+use super::trouble::Trouble;
+
+/// Whether calls are sent.
+#[derive(Debug)]
+pub(super) struct Breaker {
+    /// How long nothing at all may be heard while a reply is due.
+    patience: Duration,
+    /// When the first call was sent that has passed its deadline, and nothing has been heard since.
+    silent: Option<Instant>,
+    open: Option<Open>,
+}
+
+/// Why and since when no calls are sent.
+#[derive(Debug, Clone)]
+pub(super) struct Open {
+    pub(super) since: Instant,
+    pub(super) trouble: Trouble,
+}
+
+impl Breaker {
+    /// Longer than a fork of the server or someone's slow command usually takes, and shorter than what people notice.
+    const PATIENCE: Duration = Duration::from_millis(50);
+
+    /// A breaker for calls with this deadline.
+    pub(super) fn new(deadline: Duration) -> Self {
+        Self {
+            patience: Self::PATIENCE.max(deadline * 4),
+            silent: None,
+            open: None,
+        }
+    }
+
+    pub(super) const fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    pub(super) const fn open(&self) -> Option<&Open> {
+        self.open.as_ref()
+    }
+
+    /// Nothing is wrong, nor suspected.
+    pub(super) const fn is_calm(&self) -> bool {
+        self.silent.is_none() && self.open.is_none()
+    }
+
+    /// A reply to something sent then is overdue. True if no more calls are sent from now on.
+    pub(super) fn overdue(&mut self, sent: Instant, now: Instant) -> bool {
+        let silent = *self.silent.get_or_insert(sent);
+        now.saturating_duration_since(silent) >= self.patience && self.fail(Trouble::TimedOut, now)
+    }
+
+    /// The server can't be used, for certain. True if calls were sent until now.
+    pub(super) fn fail(&mut self, trouble: Trouble, now: Instant) -> bool {
+        let since = self.open.as_ref().map(|open| open.since);
+        self.open = Some(Open {
+            since: since.unwrap_or(now),
+            trouble,
+        });
+        since.is_none()
+    }
+
+    /// A reply came that a working server gives. Tells for how long no calls were sent, if that is over now.
+    pub(super) fn answered(&mut self, now: Instant) -> Option<Duration> {
+        self.silent = None;
+        let open = self.open.take()?;
+        Some(now.saturating_duration_since(open.since))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn opens_after_silence_only() {
+        let start = Instant::now();
+        let mut breaker = Breaker::new(2 * MS);
+        for ms in 0..48 {
+            assert!(!breaker.overdue(start + ms * MS, start + (ms + 2) * MS));
+        }
+        assert!(breaker.open().is_none() && !breaker.is_calm());
+        assert_eq!(breaker.answered(start + 49 * MS), None);
+        assert!(breaker.is_calm());
+        assert!(
+            !breaker.overdue(start + 50 * MS, start + 52 * MS),
+            "silence begins anew"
+        );
+        assert!(breaker.overdue(start + 98 * MS, start + 100 * MS));
+        assert!(
+            !breaker.overdue(start + 99 * MS, start + 101 * MS),
+            "it is said once"
+        );
+        assert_eq!(breaker.answered(start + 130 * MS), Some(30 * MS));
+        assert!(breaker.is_calm());
+    }
+
+    #[test]
+    fn a_single_question_without_any_reply_is_enough() {
+        let start = Instant::now();
+        let mut breaker = Breaker::new(2 * MS);
+        assert!(breaker.overdue(start, start + breaker.patience()));
+    }
+
+    #[test]
+    fn is_more_patient_with_calls_that_may_take_longer() {
+        let start = Instant::now();
+        let mut breaker = Breaker::new(100 * MS);
+        assert!(!breaker.overdue(start, start + 399 * MS));
+        assert!(breaker.overdue(start, start + 400 * MS));
+    }
+
+    #[test]
+    fn failures_open_at_once_and_the_first_one_dates_it() {
+        let start = Instant::now();
+        let mut breaker = Breaker::new(2 * MS);
+        assert!(breaker.fail(Trouble::Replica, start));
+        assert!(!breaker.fail(Trouble::TimedOut, start + MS));
+        assert_eq!(breaker.open().map(|open| open.since), Some(start));
+        assert_eq!(breaker.answered(start + 3 * MS), Some(3 * MS));
+    }
+}

@@ -1,0 +1,344 @@
+//! Redis as the counters use it: calls go out, outcomes come back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use redis::Value;
+use tokio::sync::{Notify, watch};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+
+use super::address::Server;
+use super::census::{self, Census, Plan};
+use super::dial::Dialler;
+use super::errand::{Answer, Errand};
+use super::failure::{Failure, Why};
+use super::health::Health;
+use super::link::{Link, Owner};
+use super::primary::{Means, Primary};
+use super::script::{Parts, Script};
+use super::settings::Settings;
+use super::slots::{self, SLOTS};
+use super::trouble::{StartError, Trouble};
+
+/// How often the map of the slots is asked for when nothing seems wrong.
+const MAP_EVERY: Duration = Duration::from_secs(2);
+/// How often it is asked for when something does.
+const MAP_AGAIN: Duration = Duration::from_millis(50);
+/// How old the word of a server may be that it is a primary.
+const FRESH: Duration = Duration::from_secs(1);
+/// Servers that others may name beyond those of the map.
+const GUESTS: usize = 64;
+
+/// A Redis server, or a Cluster of them.
+#[derive(Clone)]
+pub struct Redis(Arc<Inner>);
+
+pub(super) struct Inner {
+    pub(super) means: Arc<Means>,
+    map: ArcSwap<Map>,
+    known: Mutex<HashMap<Server, Kept>>,
+    /// How the search for a Cluster's map has gone.
+    found: watch::Sender<Option<Result<(), StartError>>>,
+    surveyor: OnceLock<AbortHandle>,
+}
+
+/// Which primary serves a slot.
+struct Map {
+    primaries: Vec<Arc<Primary>>,
+    slots: Vec<Option<u16>>,
+}
+
+/// A primary whose connection is kept for as long as this is.
+struct Kept(Arc<Primary>, AbortHandle);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.1.abort();
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(surveyor) = self.surveyor.get() {
+            surveyor.abort();
+        }
+    }
+}
+
+impl Redis {
+    /// Connects to the server, or to every primary of the Cluster.
+    pub async fn connect(settings: Settings) -> Result<Self, StartError> {
+        let redis = Self::later(settings)?;
+        let runtime = redis.0.means.settings.runtime.clone();
+        let inner = redis.0.clone();
+        // The timers and sockets are the runtime's, whoever waits here.
+        let settled = runtime.spawn(async move { inner.settled().await }).await;
+        settled.unwrap_or(Err(StartError::Ended))?;
+        Ok(redis)
+    }
+
+    /// Goes on trying to connect in the background; until that has happened no call runs.
+    pub fn later(settings: Settings) -> Result<Self, StartError> {
+        let dialler = Dialler::new(&settings)?;
+        let means = Arc::new(Means {
+            dialler,
+            settings,
+            astray: Notify::new(),
+        });
+        let inner = Arc::new(Inner {
+            means: means.clone(),
+            map: ArcSwap::from_pointee(Map {
+                primaries: Vec::new(),
+                slots: Vec::new(),
+            }),
+            known: Mutex::default(),
+            found: watch::Sender::new(None),
+            surveyor: OnceLock::new(),
+        });
+        if means.settings.address.cluster {
+            let surveyor = means
+                .settings
+                .runtime
+                .spawn(survey(Arc::downgrade(&inner), means.clone()));
+            let _ = inner.surveyor.set(surveyor.abort_handle());
+        } else {
+            let primaries = means.settings.address.servers.clone();
+            inner.adopt(&Plan {
+                primaries,
+                slots: vec![Some(0)],
+            });
+            inner.found.send_replace(Some(Ok(())));
+        }
+        Ok(Self(inner))
+    }
+
+    /// How many slots there are: one, or a Cluster's.
+    pub fn slots(&self) -> u16 {
+        if self.0.means.settings.address.cluster {
+            SLOTS
+        } else {
+            1
+        }
+    }
+
+    /// The slot of a hash tag.
+    pub fn slot_of(&self, tag: &[u8]) -> u16 {
+        if self.0.means.settings.address.cluster {
+            slots::slot_of_tag(tag)
+        } else {
+            0
+        }
+    }
+
+    /// Has the primary of a slot run a script.
+    ///
+    /// `build` makes keys and arguments for the connection they are sent on. It is asked again each time the call has
+    /// to be sent again, which happens only where it is certain that nothing was executed.
+    ///
+    /// `then` is told the outcome exactly once: at once and on this thread if the call can't be sent, else on the
+    /// runtime when the reply comes, after the deadline if it must be, and after five seconds in any case. How long to
+    /// wait for it is the caller's own affair. It must not block.
+    pub fn call<B, T>(&self, slot: u16, script: &'static Script, build: B, then: T)
+    where
+        B: FnMut(&Link) -> Parts + Send + 'static,
+        T: FnOnce(Result<Value, Failure>) + Send + 'static,
+    {
+        let answer = Answer::new(then);
+        let primary = self.0.primary_of(slot).ok_or(Why::NotConnected);
+        match primary.and_then(|primary| Ok((primary.seat()?, primary))) {
+            Err(why) => answer.give(Err(Failure::NotRun(why))),
+            Ok((seat, primary)) => {
+                let errand = Errand {
+                    redis: self.0.clone(),
+                    slot,
+                    script,
+                    build,
+                };
+                self.0.means.settings.runtime.spawn(async move {
+                    let outcome = errand.run(primary, seat).await;
+                    answer.give(outcome);
+                });
+            }
+        }
+    }
+
+    /// Whether an owner is a primary with a connection, and has said so within the last second. See
+    /// [`Redis::has_handed_over`] for what that does not tell.
+    pub fn is_alive_primary(&self, owner: &Owner) -> bool {
+        self.0
+            .connection_to(owner)
+            .is_some_and(|(link, _)| link.asked.elapsed() < FRESH)
+    }
+
+    /// Asks an owner whether it has itself given a slot away, or is about to: a planned migration. After a failover
+    /// the old primary is gone, or a replica, or does not know and believes the slot its own. False if there is no
+    /// answer.
+    pub async fn has_handed_over(&self, owner: &Owner, slot: u16) -> bool {
+        let Some((_, primary)) = self.0.connection_to(owner) else {
+            return false;
+        };
+        let Some(connection) = primary.connection() else {
+            return false;
+        };
+        let asked = self.0.means.settings.runtime.spawn(async move {
+            let nodes = connection.line().ask_text(&["CLUSTER", "NODES"]).await.ok()?;
+            connection.learn().await.ok()?;
+            Some((nodes, connection.link()))
+        });
+        match asked.await {
+            Ok(Some((nodes, link))) => link.owner() == owner && census::has_handed_over(&nodes, slot),
+            _ => false,
+        }
+    }
+
+    /// How each primary is.
+    pub fn health(&self) -> Vec<Health> {
+        self.0
+            .map
+            .load()
+            .primaries
+            .iter()
+            .map(|primary| primary.health())
+            .collect()
+    }
+}
+
+impl Inner {
+    pub(super) fn primary_of(&self, slot: u16) -> Option<Arc<Primary>> {
+        let map = self.map.load();
+        let place = (*map.slots.get(usize::from(slot))?)?;
+        map.primaries.get(usize::from(place)).cloned()
+    }
+
+    /// The primary at an address that another one has named, though it may not be in the map yet.
+    pub(super) fn primary_at(&self, server: Server) -> Option<Arc<Primary>> {
+        let mut known = self.known.lock();
+        if !known.contains_key(&server) && known.len() >= self.map.load().primaries.len() + GUESTS {
+            return None;
+        }
+        Some(self.meet(&mut known, server))
+    }
+
+    fn meet(&self, known: &mut HashMap<Server, Kept>, server: Server) -> Arc<Primary> {
+        let kept = known.entry(server.clone()).or_insert_with(|| {
+            let settings = &self.means.settings;
+            let primary = Arc::new(Primary::new(server, settings.deadline));
+            let keeper = settings.runtime.spawn(primary.clone().keep(self.means.clone()));
+            Kept(primary, keeper.abort_handle())
+        });
+        kept.0.clone()
+    }
+
+    /// Puts a map in force. Whom it does not name is left, once calls under way have their replies.
+    fn adopt(&self, plan: &Plan) {
+        let mut known = self.known.lock();
+        let primaries: Vec<_> = plan
+            .primaries
+            .iter()
+            .map(|server| self.meet(&mut known, server.clone()))
+            .collect();
+        known.retain(|server, _| plan.primaries.contains(server));
+        self.map.store(Arc::new(Map {
+            primaries,
+            slots: plan.slots.clone(),
+        }));
+    }
+
+    /// The primary whose connection reaches an owner.
+    fn connection_to(&self, owner: &Owner) -> Option<(Arc<Link>, Arc<Primary>)> {
+        let map = self.map.load();
+        map.primaries.iter().find_map(|primary| {
+            let connection = primary
+                .connection()
+                .filter(|connection| !connection.is_closed())?;
+            let link = connection.link();
+            (link.owner() == owner).then(|| (link, primary.clone()))
+        })
+    }
+
+    /// Waits until everything needed is connected, or something can't be.
+    async fn settled(&self) -> Result<(), StartError> {
+        let mut found = self.found.subscribe();
+        if let Ok(found) = found.wait_for(Option::is_some).await {
+            found.clone().unwrap_or(Ok(()))?;
+        }
+        let primaries = self.map.load().primaries.clone();
+        for primary in primaries {
+            let settled = primary.settled().await;
+            settled.map_err(|trouble| StartError::of(&primary.server, trouble))?;
+        }
+        Ok(())
+    }
+
+    /// Asks everyone for the map, or those named in the address if there is nobody yet.
+    async fn take_census(&self) -> Result<Vec<Census>, StartError> {
+        let secure = self.means.settings.address.secure;
+        let patience = self.means.settings.connect_timeout;
+        let mut asked = JoinSet::new();
+        for primary in &self.map.load().primaries {
+            if let Some(connection) = primary.connection().filter(|connection| !connection.is_closed()) {
+                let server = primary.server.clone();
+                asked.spawn(async move {
+                    timeout(patience, Census::take(connection.line(), &server, secure)).await
+                });
+            }
+        }
+        let told = asked.join_all().await;
+        let told: Vec<Census> = told.into_iter().filter_map(|told| told.ok()?.ok()).collect();
+        if !told.is_empty() {
+            return Ok(told);
+        }
+        let mut failure = None;
+        let known: Vec<Server> = self
+            .map
+            .load()
+            .primaries
+            .iter()
+            .map(|primary| primary.server.clone())
+            .collect();
+        for server in self.means.settings.address.servers.iter().chain(&known) {
+            let asking = async {
+                let line = self.means.dialler.dial(server).await?;
+                Census::take(&line, server, secure).await
+            };
+            match timeout(patience, asking).await.unwrap_or(Err(Trouble::TimedOut)) {
+                Ok(census) => return Ok(vec![census]),
+                Err(trouble) => failure = failure.or(Some(StartError::of(server, trouble))),
+            }
+        }
+        Err(failure.unwrap_or(StartError::Ended))
+    }
+}
+
+/// Keeps the map of a Cluster right.
+async fn survey(inner: Weak<Inner>, means: Arc<Means>) {
+    let mut lost = false;
+    loop {
+        let Some(inner) = inner.upgrade() else { return };
+        let begun = Instant::now();
+        match inner.take_census().await {
+            Ok(told) => {
+                inner.adopt(&Plan::of(&told));
+                inner.found.send_replace(Some(Ok(())));
+                if std::mem::take(&mut lost) {
+                    tracing::info!(address = %means.settings.address, "the Redis Cluster is found again");
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut lost, true) {
+                    tracing::warn!("{error}; nobody else knows the Redis Cluster either");
+                }
+                inner.found.send_replace(Some(Err(error)));
+                means.astray.notify_one();
+            }
+        }
+        drop(inner);
+        // However often someone asks, the servers are not asked more often than this.
+        tokio::time::sleep(MAP_AGAIN.saturating_sub(begun.elapsed())).await;
+        let _ = timeout(MAP_EVERY, means.astray.notified()).await;
+    }
+}

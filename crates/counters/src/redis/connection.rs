@@ -1,0 +1,206 @@
+//! A connection to a primary that has introduced itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use redis::{Cmd, Pipeline, Value};
+
+use super::address::Server;
+use super::dial::{Dialler, Line};
+use super::failure::Why;
+use super::link::{Link, Owner, StoreTime};
+use super::settings::Settings;
+use super::trouble::Trouble;
+
+/// A connection to a primary.
+pub(super) struct Connection {
+    line: Line,
+    link: ArcSwap<Link>,
+    cluster: bool,
+    in_flight: AtomicUsize,
+    most_in_flight: usize,
+    /// That the user may not do something has been logged.
+    complained: AtomicBool,
+}
+
+/// There was no reply, and will be none.
+pub(super) enum Lost {
+    /// The connection was gone already.
+    BeforeSending,
+    /// It may have been sent.
+    Perhaps,
+}
+
+impl Connection {
+    /// Connects, learns who is there and whether it can be used, and tells it the scripts.
+    pub(super) async fn open(
+        dialler: &Dialler,
+        server: &Server,
+        settings: &Settings,
+    ) -> Result<Self, Trouble> {
+        let line = dialler.dial(server).await?;
+        let known = meet(&line, dialler.is_cluster()).await?;
+        if !settings.allow_eviction {
+            let memory = line.ask_text(&["INFO", "memory"]).await?;
+            match field(&memory, "maxmemory_policy") {
+                None | Some("noeviction") => {}
+                Some(policy) => return Err(Trouble::Evicts(policy.to_owned())),
+            }
+        }
+        for script in &settings.scripts {
+            line.ask("SCRIPT LOAD", &script.load()).await?;
+        }
+        Ok(Self {
+            line,
+            link: ArcSwap::from_pointee(known),
+            cluster: dialler.is_cluster(),
+            in_flight: AtomicUsize::new(0),
+            most_in_flight: settings.in_flight,
+            complained: AtomicBool::new(false),
+        })
+    }
+
+    /// What is known of the server.
+    pub(super) fn link(&self) -> Arc<Link> {
+        self.link.load_full()
+    }
+
+    /// Learns again who is there.
+    pub(super) async fn learn(&self) -> Result<(), Trouble> {
+        let mut link = meet(&self.line, self.cluster).await?;
+        link.time = self.link.load().time.or_later(link.time);
+        self.link.store(Arc::new(link));
+        Ok(())
+    }
+
+    /// Takes a place among the calls under way.
+    pub(super) fn seat(self: &Arc<Self>) -> Result<Seat, Why> {
+        let taken = self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let seat = Seat(self.clone());
+        if taken < self.most_in_flight {
+            Ok(seat)
+        } else {
+            Err(Why::Full)
+        }
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.line.is_closed()
+    }
+
+    pub(super) async fn closed(&self) {
+        self.line.closed().await;
+    }
+
+    /// Gives up on everything that has no reply yet.
+    pub(super) fn close(&self) {
+        self.line.driver.abort();
+    }
+
+    /// Says that the user may not do what it must, once for a connection.
+    pub(super) fn complain(&self, server: &Server, error: &str) {
+        if !self.complained.swap(true, Ordering::Relaxed) {
+            let trouble = Trouble::Refused(error.to_owned());
+            tracing::error!(%server, "Redis {trouble}");
+        }
+    }
+
+    pub(super) fn line(&self) -> &Line {
+        &self.line
+    }
+}
+
+/// A place among the calls under way on a connection.
+pub(super) struct Seat(Arc<Connection>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Seat {
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.0
+    }
+
+    /// Sends commands in one write, and gives the reply to the last of them.
+    pub(super) async fn exchange(&self, before: &[Cmd], call: Cmd) -> Result<Value, Lost> {
+        let line = &self.0.line;
+        if line.is_closed() {
+            return Err(Lost::BeforeSending);
+        }
+        let mut pipe = line.pipe.clone();
+        let reply = if before.is_empty() {
+            pipe.send_packed_command(&call).await
+        } else {
+            let mut commands = Pipeline::new();
+            for command in before {
+                commands.add_command(command.clone());
+            }
+            commands.add_command(call);
+            let replies = pipe.send_packed_commands(&commands, before.len(), 1).await;
+            replies.map(|mut replies| replies.pop().unwrap_or(Value::Nil))
+        };
+        reply.map_err(|_| Lost::Perhaps)
+    }
+}
+
+/// A line of `INFO`.
+fn field<'a>(information: &'a str, name: &str) -> Option<&'a str> {
+    information
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+        .map(str::trim_end)
+}
+
+/// Who is there; anything but a primary that works is trouble.
+async fn meet(line: &Line, cluster: bool) -> Result<Link, Trouble> {
+    let time = time(line).await?;
+    let asked = Instant::now();
+    let ping = redis::cmd("PING");
+    let (ping, server, replication) = tokio::join!(
+        line.ask("PING", &ping),
+        line.ask_text(&["INFO", "server"]),
+        line.ask_text(&["INFO", "replication"]),
+    );
+    let (server, replication) = (server?, replication?);
+    match (field(&server, "redis_mode"), cluster) {
+        (Some("cluster"), false) => return Err(Trouble::IsCluster),
+        (Some("standalone"), true) => return Err(Trouble::NoCluster),
+        _ => {}
+    }
+    match field(&replication, "role") {
+        Some("master") => {}
+        Some(_) => return Err(Trouble::Replica),
+        None => return Err(Trouble::Strange("INFO has no role".to_owned())),
+    }
+    ping?;
+    match (field(&server, "run_id"), field(&replication, "master_replid")) {
+        (Some(run), Some(replication)) => Ok(Link {
+            owner: Owner::new(run, replication),
+            time,
+            asked,
+        }),
+        _ => Err(Trouble::Strange(
+            "INFO has no run_id or no master_replid".to_owned(),
+        )),
+    }
+}
+
+async fn time(line: &Line) -> Result<StoreTime, Trouble> {
+    let sent = Instant::now();
+    let reply = line.ask("TIME", &redis::cmd("TIME")).await?;
+    let received = Instant::now();
+    let told = redis::from_redis_value(reply);
+    let (seconds, micros): (u64, u64) =
+        told.map_err(|_| Trouble::Strange("TIME is not answered with two numbers".to_owned()))?;
+    let told_us = seconds.saturating_mul(1_000_000).saturating_add(micros);
+    Ok(StoreTime::new(told_us, sent, received))
+}

@@ -1,0 +1,32 @@
+//! The way to Redis: a script with keys and arguments goes to the primary of a slot, and what became of it comes back.
+//!
+//! There is one connection for each primary, and the routing is our own: a call is repeated only where it is certain
+//! that it did not run, each connection knows [whom](Owner) it reaches, and whoever does not answer is left alone for
+//! a while. Nothing here knows what the scripts do.
+
+mod address;
+mod breaker;
+mod census;
+mod client;
+mod connection;
+mod dial;
+mod errand;
+mod failure;
+mod health;
+mod link;
+mod primary;
+mod script;
+mod settings;
+mod slots;
+mod trouble;
+
+pub use ::redis::Value;
+pub use address::{Address, AddressError};
+pub use client::Redis;
+pub use failure::{Failure, Why};
+pub use health::Health;
+pub use link::{Link, Owner};
+pub use script::{Parts, Script};
+pub use settings::Settings;
+pub use slots::{SLOTS, slot_of_key, slot_of_tag, tag_of_slot};
+pub use trouble::{StartError, Trouble};

@@ -1,0 +1,236 @@
+//! One primary: its connection, which is made anew whenever it is lost, and whether calls are sent there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+
+use super::address::Server;
+use super::breaker::Breaker;
+use super::connection::{Connection, Seat};
+use super::dial::Dialler;
+use super::failure::Why;
+use super::health::Health;
+use super::settings::Settings;
+use super::trouble::Trouble;
+
+/// How often a server is asked again who it is. What is known of it is never older than a second.
+const LEARN_EVERY: Duration = Duration::from_millis(500);
+/// How long after a failure the next attempt is made, one at a time.
+const PROBE_EVERY: Duration = Duration::from_millis(100);
+/// How long a reply is waited for. After that the connection is given up, and all its calls with it.
+pub(super) const LIFETIME: Duration = Duration::from_secs(5);
+
+/// A primary.
+pub(super) struct Primary {
+    pub(super) server: Server,
+    connection: ArcSwapOption<Connection>,
+    breaker: Mutex<Breaker>,
+    /// The breaker has nothing to be told of replies, and lets calls pass: what is asked for each of them.
+    calm: AtomicBool,
+    open: AtomicBool,
+    /// Someone wants to know at once who is there.
+    doubt: Notify,
+    standing: watch::Sender<Standing>,
+}
+
+/// How a primary stands.
+#[derive(Debug, Clone)]
+pub(super) enum Standing {
+    Connecting,
+    Up,
+    Down(Trouble),
+}
+
+/// What a primary needs to connect.
+pub(super) struct Means {
+    pub(super) settings: Settings,
+    pub(super) dialler: Dialler,
+    /// The map of the slots may not be right any longer.
+    pub(super) astray: Notify,
+}
+
+impl Primary {
+    pub(super) fn new(server: Server, deadline: Duration) -> Self {
+        Self {
+            server,
+            connection: ArcSwapOption::empty(),
+            breaker: Mutex::new(Breaker::new(deadline)),
+            calm: AtomicBool::new(true),
+            open: AtomicBool::new(false),
+            doubt: Notify::new(),
+            standing: watch::Sender::new(Standing::Connecting),
+        }
+    }
+
+    /// Keeps a connection for as long as it is polled.
+    pub(super) async fn keep(self: Arc<Self>, means: Arc<Means>) {
+        loop {
+            let opening = Connection::open(&means.dialler, &self.server, &means.settings);
+            let opened = timeout(means.settings.connect_timeout, opening).await;
+            match opened.unwrap_or(Err(Trouble::TimedOut)) {
+                Ok(connection) => {
+                    let connection = Arc::new(connection);
+                    self.connection.store(Some(connection.clone()));
+                    self.answered();
+                    self.standing.send_replace(Standing::Up);
+                    let trouble = self.watch(&connection).await;
+                    self.connection.store(None);
+                    self.standing.send_replace(Standing::Connecting);
+                    // A connection that is lost and made again at once is nobody's concern.
+                    if !matches!(trouble, Trouble::Unreachable(_)) {
+                        self.fail(trouble);
+                    }
+                    means.astray.notify_one();
+                }
+                Err(trouble) => {
+                    self.fail(trouble);
+                    means.astray.notify_one();
+                    tokio::time::sleep(PROBE_EVERY).await;
+                }
+            }
+        }
+    }
+
+    /// Asks again and again who is there, until the connection can't be used any longer.
+    async fn watch(&self, connection: &Connection) -> Trouble {
+        loop {
+            let pause = if self.is_open() { PROBE_EVERY } else { LEARN_EVERY };
+            tokio::select! {
+                () = connection.closed() => return Trouble::Unreachable("the connection was lost".to_owned()),
+                () = tokio::time::sleep(pause) => {}
+                () = self.doubt.notified() => {}
+            }
+            match self.learn(connection).await {
+                Ok(()) => self.answered(),
+                Err(trouble @ Trouble::Unwell(_)) => self.fail(trouble),
+                Err(trouble) => return trouble,
+            }
+        }
+    }
+
+    /// Asks who is there. The silence of a server without calls is noticed by this.
+    async fn learn(&self, connection: &Connection) -> Result<(), Trouble> {
+        let sent = Instant::now();
+        let learning = connection.learn();
+        tokio::pin!(learning);
+        let patience = self.breaker.lock().patience();
+        if let Ok(learnt) = timeout(patience, &mut learning).await {
+            return learnt;
+        }
+        self.overdue(sent);
+        let learnt = timeout(LIFETIME, learning).await;
+        learnt.unwrap_or_else(|_| {
+            connection.close();
+            Err(Trouble::TimedOut)
+        })
+    }
+
+    /// The connection, if there is one; whether calls may use it is another question.
+    pub(super) fn connection(&self) -> Option<Arc<Connection>> {
+        self.connection.load_full()
+    }
+
+    /// A place for a call.
+    pub(super) fn seat(&self) -> Result<Seat, Why> {
+        if self.is_open() {
+            return Err(Why::Open);
+        }
+        match &*self.connection.load() {
+            Some(connection) if !connection.is_closed() => connection.seat(),
+            _ => Err(Why::NotConnected),
+        }
+    }
+
+    /// Waits until it is known whether the server can be used.
+    pub(super) async fn settled(&self) -> Result<(), Trouble> {
+        let mut standing = self.standing.subscribe();
+        let settled = standing.wait_for(|standing| !matches!(standing, Standing::Connecting));
+        match settled.await.as_deref() {
+            Ok(Standing::Down(trouble)) => Err(trouble.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until there is a connection.
+    pub(super) async fn up(&self) {
+        let mut standing = self.standing.subscribe();
+        let _ = standing
+            .wait_for(|standing| matches!(standing, Standing::Up))
+            .await;
+    }
+
+    /// Has it found out who is there, soon.
+    pub(super) fn doubt(&self) {
+        self.doubt.notify_one();
+    }
+
+    /// Takes note of a reply that a working server gives.
+    pub(super) fn answered(&self) {
+        if !self.calm.load(Ordering::Acquire) {
+            let mut breaker = self.breaker.lock();
+            let ended = breaker.answered(Instant::now());
+            self.publish(&breaker);
+            drop(breaker);
+            if let Some(lasted) = ended {
+                tracing::info!(server = %self.server, ?lasted, "Redis answers again");
+                self.standing.send_replace(Standing::Up);
+            }
+        }
+    }
+
+    /// Takes note of a reply that should have come by now.
+    pub(super) fn overdue(&self, sent: Instant) {
+        let mut breaker = self.breaker.lock();
+        let begun = breaker.overdue(sent, Instant::now());
+        self.publish(&breaker);
+        drop(breaker);
+        if begun {
+            self.begun(&Trouble::TimedOut);
+        }
+    }
+
+    /// Takes note that the server can't be used.
+    pub(super) fn fail(&self, trouble: Trouble) {
+        let mut breaker = self.breaker.lock();
+        let begun = breaker.fail(trouble.clone(), Instant::now());
+        self.publish(&breaker);
+        drop(breaker);
+        if begun {
+            self.begun(&trouble);
+        }
+        self.standing.send_replace(Standing::Down(trouble));
+    }
+
+    fn begun(&self, trouble: &Trouble) {
+        tracing::warn!(server = %self.server, "Redis {trouble}; it is sent no calls until it answers again");
+        self.doubt();
+    }
+
+    fn publish(&self, breaker: &Breaker) {
+        self.calm.store(breaker.is_calm(), Ordering::Release);
+        self.open.store(breaker.open().is_some(), Ordering::Release);
+    }
+
+    fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    pub(super) fn health(&self) -> Health {
+        let connection = self.connection();
+        let open = self.breaker.lock().open().cloned();
+        Health {
+            server: self.server.to_string(),
+            connected: connection
+                .as_ref()
+                .is_some_and(|connection| !connection.is_closed()),
+            in_flight: connection.map_or(0, |connection| connection.in_flight()),
+            open_since: open.as_ref().map(|open| open.since),
+            trouble: open.map(|open| open.trouble),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! How Redis is used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ClientConfig;
+use tokio::runtime::Handle;
+
+use super::address::Address;
+use super::script::Script;
+
+/// How Redis is used.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where it is.
+    pub address: Address,
+    /// How long a call may take that has not yet run: redirects are followed and scripts loaded within it. A reply
+    /// that comes later still counts.
+    pub deadline: Duration,
+    /// How long a connection may take until it can be used.
+    pub connect_timeout: Duration,
+    /// How many calls may be under way on a connection.
+    pub in_flight: usize,
+    /// Use servers that may forget counters when their memory is full.
+    pub allow_eviction: bool,
+    /// How TLS is spoken; `None` trusts the system's authorities. Only for addresses over TLS.
+    pub tls: Option<Arc<ClientConfig>>,
+    /// Scripts that each server is told when it is connected to, so that no call waits for it.
+    pub scripts: Vec<&'static Script>,
+    /// Where connections are driven and replies are handled.
+    pub runtime: Handle,
+}
+
+impl Settings {
+    /// The defaults for an address.
+    pub fn new(address: Address, runtime: Handle) -> Self {
+        Self {
+            address,
+            deadline: Duration::from_millis(2),
+            connect_timeout: Duration::from_secs(1),
+            in_flight: 1024,
+            allow_eviction: false,
+            tls: None,
+            scripts: Vec::new(),
+            runtime,
+        }
+    }
+}
