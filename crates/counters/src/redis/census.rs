@@ -31,8 +31,9 @@ struct Claim {
 /// Which primary serves which slot.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Those of slots first.
     pub(super) primaries: Vec<Server>,
+    /// How many of them serve slots; those are the first.
+    pub(super) serving: usize,
     /// For each slot the place of its primary.
     pub(super) slots: Vec<Option<u16>>,
 }
@@ -177,6 +178,7 @@ impl Plan {
             });
             plan.slots.push(place);
         }
+        plan.serving = plan.primaries.len();
         for server in all.iter().flat_map(|census| &census.empty) {
             if !plan.primaries.contains(server) {
                 plan.primaries.push(server.clone());

@@ -1,6 +1,7 @@
 //! Redis as the counters use it: calls go out, outcomes come back.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,14 @@ const GUESTS: usize = 64;
 /// A Redis server, or a Cluster of them.
 #[derive(Clone)]
 pub struct Redis(Arc<Inner>);
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Redis")
+            .field(&self.0.means.settings.address)
+            .finish()
+    }
+}
 
 pub(super) struct Inner {
     pub(super) means: Arc<Means>,
@@ -109,6 +118,7 @@ impl Redis {
             let primaries = means.settings.address.servers.clone();
             inner.adopt(&Plan {
                 primaries,
+                serving: 1,
                 slots: vec![Some(0)],
             });
             inner.found.send_replace(Some(Ok(())));
@@ -236,16 +246,19 @@ impl Inner {
     /// Puts a map in force. Whom it does not name is left, once calls under way have their replies.
     fn adopt(&self, plan: &Plan) {
         let mut known = self.known.lock();
-        let primaries: Vec<_> = plan
-            .primaries
-            .iter()
-            .map(|server| self.meet(&mut known, server.clone()))
-            .collect();
-        known.retain(|server, _| plan.primaries.contains(server));
-        self.map.store(Arc::new(Map {
-            primaries,
-            slots: plan.slots.clone(),
-        }));
+        let mut primaries = Vec::new();
+        for (place, server) in plan.primaries.iter().enumerate() {
+            let primary = self.meet(&mut known, server.clone());
+            primary.serve(place < plan.serving);
+            primaries.push(primary);
+        }
+        known.retain(|server, kept| {
+            let stays = plan.primaries.contains(server);
+            kept.0.serve(stays && kept.0.serves());
+            stays
+        });
+        let slots = plan.slots.clone();
+        self.map.store(Arc::new(Map { primaries, slots }));
     }
 
     /// The primary whose connection reaches an owner.
@@ -266,8 +279,8 @@ impl Inner {
         if let Ok(found) = found.wait_for(Option::is_some).await {
             found.clone().unwrap_or(Ok(()))?;
         }
-        let primaries = self.map.load().primaries.clone();
-        for primary in primaries {
+        let map = self.map.load_full();
+        for primary in map.primaries.iter().filter(|primary| primary.serves()) {
             let settled = primary.settled().await;
             settled.map_err(|trouble| StartError::of(&primary.server, trouble))?;
         }

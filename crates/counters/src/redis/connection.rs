@@ -183,8 +183,11 @@ async fn meet(line: &Line, cluster: bool) -> Result<Link, Trouble> {
     }
     ping?;
     match (field(&server, "run_id"), field(&replication, "master_replid")) {
-        (Some(run), Some(replication)) => Ok(Link {
-            owner: Owner::new(run, replication),
+        (Some(run), Some(id)) => Ok(Link {
+            owner: Owner::new(run, id),
+            // Zeroes unless it has followed another before.
+            promoted: field(&replication, "master_replid2")
+                .is_none_or(|id| id.contains(|digit| digit != '0')),
             time,
             asked,
         }),

@@ -80,7 +80,6 @@ impl<B: FnMut(&Link) -> Parts> Errand<B> {
                 }
                 Verdict::Failed(error) => {
                     stop.primary.answered();
-                    tracing::error!(server = %stop.primary.server, script = self.script.name(), error, "a script failed");
                     return Err(Failure::Failed(error));
                 }
                 Verdict::Moved(to) => (Why::Moved, follow(&self.redis, &stop, &to, false, deadline).await),
@@ -175,14 +174,14 @@ async fn follow(redis: &Inner, from: &Stop, to: &str, asking: bool, deadline: In
     from.primary.answered();
     let server = Server::told(to, &from.primary.server).ok_or(Why::Moved)?;
     let primary = redis.primary_at(server).ok_or(Why::Moved)?;
-    let _ = timeout_at(deadline.into(), primary.up()).await;
-    let seat = primary.seat()?;
     if !asking {
-        // Both ends may have become someone else, and so may the map.
+        // Both ends may have become someone else, and the map is wrong.
         from.primary.doubt();
         primary.doubt();
         redis.means.astray.notify_one();
     }
+    let _ = timeout_at(deadline.into(), primary.up()).await;
+    let seat = primary.seat()?;
     Ok(Stop {
         primary,
         seat,

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 /// A server with the memory it has: a restart, a promotion or a full copy of another's data makes another owner.
 /// It is the run id and the replication id.
+///
+/// The latter changes without any loss, too: when a server gets its first replica, or its first one after an hour
+/// without any (`repl-backlog-ttl`). See [`Link::is_promoted`].
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Owner(Arc<str>);
 
@@ -19,6 +22,12 @@ impl Owner {
     /// An owner as a slot's sentinel has it.
     pub fn from_text(text: &str) -> Self {
         Self(text.into())
+    }
+
+    /// Whether both are the same process, though its replication id may have changed.
+    pub fn is_same_run(&self, other: &Self) -> bool {
+        let run = |owner: &Self| owner.0.split(':').next().map(str::to_owned);
+        run(self) == run(other)
     }
 
     /// As it is passed to scripts.
@@ -43,6 +52,7 @@ impl fmt::Display for Owner {
 #[derive(Debug, Clone)]
 pub struct Link {
     pub(super) owner: Owner,
+    pub(super) promoted: bool,
     pub(super) time: StoreTime,
     /// When the question was sent that the owner answered.
     pub(super) asked: Instant,
@@ -52,6 +62,12 @@ impl Link {
     /// Whom this connection reaches.
     pub fn owner(&self) -> &Owner {
         &self.owner
+    }
+
+    /// Whether the server was a replica before, as far as it remembers: it forgets that after an hour without replicas.
+    /// The same run with another replication id that was never promoted has lost nothing.
+    pub const fn is_promoted(&self) -> bool {
+        self.promoted
     }
 
     /// The least and the greatest that the server's clock may show at an instant, in microseconds since 1970. A clock

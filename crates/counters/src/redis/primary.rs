@@ -36,6 +36,8 @@ pub(super) struct Primary {
     /// Someone wants to know at once who is there.
     doubt: Notify,
     standing: watch::Sender<Standing>,
+    /// It has slots, as far as is known.
+    serving: AtomicBool,
 }
 
 /// How a primary stands.
@@ -64,6 +66,7 @@ impl Primary {
             open: AtomicBool::new(false),
             doubt: Notify::new(),
             standing: watch::Sender::new(Standing::Connecting),
+            serving: AtomicBool::new(false),
         }
     }
 
@@ -177,7 +180,9 @@ impl Primary {
             self.publish(&breaker);
             drop(breaker);
             if let Some(lasted) = ended {
-                tracing::info!(server = %self.server, ?lasted, "Redis answers again");
+                if self.serves() {
+                    tracing::info!(server = %self.server, ?lasted, "Redis answers again");
+                }
                 self.standing.send_replace(Standing::Up);
             }
         }
@@ -206,8 +211,27 @@ impl Primary {
         self.standing.send_replace(Standing::Down(trouble));
     }
 
+    /// Whether it serves slots.
+    pub(super) fn serves(&self) -> bool {
+        self.serving.load(Ordering::Relaxed)
+    }
+
+    /// Takes note whether it serves slots. The outage of one that does no longer is over.
+    pub(super) fn serve(&self, serves: bool) {
+        let before = self.serving.swap(serves, Ordering::Relaxed);
+        if before
+            && !serves
+            && let Some(open) = self.breaker.lock().open()
+        {
+            let lasted = open.since.elapsed();
+            tracing::info!(server = %self.server, ?lasted, "other servers have the slots of this Redis now");
+        }
+    }
+
     fn begun(&self, trouble: &Trouble) {
-        tracing::warn!(server = %self.server, "Redis {trouble}; it is sent no calls until it answers again");
+        if self.serves() {
+            tracing::warn!(server = %self.server, "Redis {trouble}; it is sent no calls until it answers again");
+        }
         self.doubt();
     }
 

@@ -26,7 +26,7 @@ pub enum Trouble {
     NoCluster,
     /// The server is there and takes no commands for now.
     Unwell(Why),
-    /// The server did not answer as Redis does.
+    /// The server's answer is none that Redis gives, or one that helps nobody.
     Strange(String),
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for Trouble {
             Self::Unwell(Why::Loading) => f.write_str("is still reading its data from disk"),
             Self::Unwell(Why::DiskError) => f.write_str("takes no writes because it can't write to its disk"),
             Self::Unwell(why) => write!(f, "takes no commands: {why}"),
-            Self::Strange(what) => write!(f, "does not answer as Redis does: {what}"),
+            Self::Strange(what) => write!(f, "gives an answer that is of no use: {what}"),
         }
     }
 }

@@ -1,0 +1,121 @@
+//! A network between a client and a server that loses replies or holds them back. It stands alone, as `servers.rs` does.
+#![allow(dead_code, reason = "each test uses what it needs")]
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// Passes on what a server and its clients say to each other.
+pub struct Proxy {
+    pub port: u16,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    mode: Mutex<Mode>,
+    changed: Condvar,
+    accepted: AtomicUsize,
+}
+
+#[derive(Default, Clone, Copy, PartialEq)]
+enum Mode {
+    #[default]
+    Pass,
+    /// Replies wait.
+    Hold,
+    /// Whoever sends a script's call gets no more replies, but a closed connection; the server does get the call.
+    Lose,
+}
+
+impl Proxy {
+    /// A proxy before the server at a port.
+    pub fn before(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let port = listener.local_addr().expect("its address").port();
+        let state = Arc::new(State::default());
+        let shared = state.clone();
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", server)) else {
+                    continue;
+                };
+                shared.accepted.fetch_add(1, Ordering::Relaxed);
+                pass_on(&client, &server, &shared);
+            }
+        });
+        Self { port, state }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// How many connections there have been.
+    pub fn accepted(&self) -> usize {
+        self.state.accepted.load(Ordering::Relaxed)
+    }
+
+    /// Holds replies back until [`Proxy::pass`].
+    pub fn hold(&self) {
+        self.set(Mode::Hold);
+    }
+
+    /// Loses the replies of calls, and their connections with them.
+    pub fn lose(&self) {
+        self.set(Mode::Lose);
+    }
+
+    /// Passes everything on, what was held back first.
+    pub fn pass(&self) {
+        self.set(Mode::Pass);
+    }
+
+    fn set(&self, mode: Mode) {
+        *self.state.mode.lock().expect("no panic") = mode;
+        self.state.changed.notify_all();
+    }
+}
+
+fn pass_on(client: &TcpStream, server: &TcpStream, state: &Arc<State>) {
+    for stream in [client, server] {
+        stream.set_nodelay(true).expect("a socket's option");
+    }
+    let copy = |stream: &TcpStream| stream.try_clone().expect("a socket");
+    let called = Arc::new(AtomicUsize::new(0));
+    let (mut from, mut to, calls, shared) = (copy(client), copy(server), called.clone(), state.clone());
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(read @ 1..) = from.read(&mut buffer) {
+            let is_call = buffer[..read].windows(7).any(|word| word == b"EVALSHA");
+            if is_call && *shared.mode.lock().expect("no panic") == Mode::Lose {
+                calls.fetch_add(1, Ordering::SeqCst);
+            }
+            if to.write_all(&buffer[..read]).is_err() {
+                break;
+            }
+        }
+        // A server executes what it has got, as long as it is not told that nobody listens.
+        if calls.load(Ordering::SeqCst) == 0 {
+            let _ = to.shutdown(Shutdown::Both);
+        }
+    });
+    let (mut from, mut to, state) = (copy(server), copy(client), state.clone());
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(read @ 1..) = from.read(&mut buffer) {
+            let mode = state.mode.lock().expect("no panic");
+            let _mode = state
+                .changed
+                .wait_while(mode, |mode| *mode == Mode::Hold)
+                .expect("no panic");
+            if called.load(Ordering::SeqCst) > 0 || to.write_all(&buffer[..read]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+        // The rest of what the server says is nobody's.
+        let _ = std::io::copy(&mut from, &mut std::io::sink());
+    });
+}
