@@ -2,10 +2,12 @@
 //!
 //! There is one connection for each primary, and the routing is our own: a call is repeated only where it is certain
 //! that it did not run, each connection knows [whom](Owner) it reaches, and whoever does not answer is left alone for
-//! a while. Nothing here knows what the scripts do.
+//! a while. [`encode`] and [`decode`] say what of `shared` the scripts are given and answer; nothing else here knows what
+//! they do.
 
 mod address;
 mod breaker;
+mod call;
 mod census;
 mod client;
 mod connection;
@@ -13,6 +15,7 @@ mod dial;
 mod errand;
 mod failure;
 mod health;
+mod keys;
 mod link;
 mod primary;
 mod script;
@@ -22,9 +25,11 @@ mod trouble;
 
 pub use ::redis::Value;
 pub use address::{Address, AddressError};
+pub use call::{ADOPT, CALL, INSTALL, Malformed, adopt, decode, encode, install};
 pub use client::Redis;
 pub use failure::{Failure, Why};
 pub use health::Health;
+pub use keys::{Keys, Tag, escape};
 pub use link::{Link, Owner};
 pub use script::{Parts, Script};
 pub use settings::Settings;

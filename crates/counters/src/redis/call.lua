@@ -1,0 +1,769 @@
+-- call.lua, version 1: runs one call of a node on a slot of the shared store.
+--
+-- Number for number what crates/counters/src/shared/slot does in Rust; tests/script/differential.rs holds the two
+-- together. Change both, and the version if what is stored is read otherwise.
+--
+-- KEYS   the slot's sentinel; each subject's counter; for each subject that is a log, in their order, its entries
+-- ARGV   1: the owner of the connection, as the sentinel has it
+--        2: doubles, little-endian:
+--             not_after, plain, subjects, logs, formers, returns, needs, wants
+--             each subject: kind, limit, capacity, window, revision, cost; a quota's also start, end and next end
+--             each former:  subject, the one it replaces            (subjects are counted from 1)
+--             each return:  subject, node, number, unspent, last_spent
+--             each need:    1 to charge or 0 for a dry run, parts; each part: subject, limit, capacity, cost, mode
+--             each want:    subject, amount, hold, node, number, soft
+--        A call is plain if it has one need, to be charged, with a part for each subject in their order, by its own
+--        limit, enforced and at some cost, which then stands with the subject, and nothing else. Plain calls are not
+--        about logs and sliding counters.
+-- Reply  doubles: now, began; each part: fits, three numbers; each want: amount, hold, three numbers
+--        or of a plain call that found nothing unusual: now, began; each counter as it is stored now
+--        or of a call that came too late and did nothing: now, -1
+--
+-- A sentinel is began, highest and the owner. A counter is one string of doubles:
+--        began, revision, limit, capacity, expires, three numbers
+--        a bucket's then has the lease that was its last charge: node, number
+--        any other's its leases, at most 32: node, number, amount, until
+--        a log's three numbers are total, newest, base, and before the leases it has: oldest, older
+-- A log's newest entry is (newest, total); older entries are a list of such pairs. A total is everything that was ever
+-- entered, up to and with its entry, so that the difference of two is what lies between, and a place is found by
+-- halving. What is held is total - base.
+--
+-- Keeps: all of a need is charged or nothing; what is lent is charged first; nothing is written unless it changed, and
+-- nothing without an expiry.
+
+local call, pack, read = redis.call, struct.pack, struct.unpack
+local owner, args = ARGV[1], ARGV[2]
+local not_after, plain, subjects, logs, formers, returns, needs, wants, at = read('<dddddddd', args)
+local values = call('MGET', unpack(KEYS, 1, subjects + 1))
+
+local WRAP, GRACE = 9007199254740992, 300000000 -- 2^53; five minutes
+local LEAKY, FIRST, QUOTA, SLIDING, LOG = 2, 4, 5, 6, 7
+
+-- The time never goes back by little; if it went far back, what was known is taken for lost.
+local time = call('TIME') -- the clock
+local now = time[1] * 1000000 + time[2]
+local sentinel, began, highest = values[1], 0, 0
+if sentinel then
+  began, highest = read('<dd', sentinel)
+end
+local back = highest > now + 10000000
+if highest > now and not back then
+  now = highest
+end
+if now > not_after then
+  return pack('<dd', now, -1)
+end
+
+-- A missing sentinel, another owner or a clock far back begin a new generation.
+local lost = back or not sentinel or sentinel:sub(17) ~= owner
+if lost then
+  began = (sentinel and began == now) and now + 1 or now
+end
+if lost or now >= highest + 100000 then
+  call('SET', KEYS[1], pack('<dd', began, now) .. owner, 'EX', '34560000')
+end
+
+-- Most calls are plain, and most of those find counters of this generation, of the same revision, without leases, with
+-- room and with time until they expire. They are done without a table for each; at anything else, what follows begins
+-- anew.
+if plain == 1 then
+  local from, fresh = at, {pack('<dd', now, began), nil, nil, nil, nil}
+  for place = 2, subjects + 1 do
+    local kind, limit, capacity, window, revision, cost, value
+    kind, limit, capacity, window, revision, cost, from = read('<dddddd', args, from)
+    value = values[place]
+    if kind == QUOTA then
+      from = from + 24
+    end
+    if not value or #value ~= 64 then
+      break
+    end
+    local of, known_revision, _, _, expires, a, b, c = read('<dddddddd', value)
+    if of ~= began or known_revision ~= revision or now >= expires or cost > capacity or limit == 0 then
+      break
+    end
+    local matters = a
+    if kind <= LEAKY then
+      if b >= capacity then
+        b, c = capacity, 0
+      end
+      if a < now then
+        local units = limit * (now - a)
+        a = now
+        if units >= 2 * (b + 1) * window then
+          b, c = 0, 0
+        elseif units < WRAP then
+          local rest = units % window
+          b, c = b - (units - rest) / window, c - rest
+          if c < 0 then
+            b, c = b - 1, c + window
+          end
+          if b < 0 then
+            b, c = 0, 0
+          end
+        else
+          break
+        end
+      end
+      if b + cost + (c > 0 and 1 or 0) > capacity then
+        break
+      end
+      b = b + cost
+      matters = (b + 1) * window
+      if matters >= WRAP then
+        break
+      end
+      matters = a + (matters - matters % limit) / limit
+    else
+      if now >= a or b + cost > limit then
+        break
+      end
+      b = b + cost
+    end
+    if matters + GRACE > expires then
+      break
+    end
+    fresh[place] = pack('<dddddddd', began, revision, limit, capacity, expires, a, b, c)
+  end
+  if fresh[subjects + 1] then
+    for place = 2, subjects + 1 do
+      call('SET', KEYS[place], fresh[place], 'KEEPTTL')
+    end
+    return table.concat(fresh)
+  end
+end
+
+local MOST, LONGEST_HOLD, ENFORCE, SOFT = 4503599627370496, 1000000, 0, 2 -- MOST is 2^52
+
+-- The places of a counter's fields. Those from OLDEST on are a log's.
+local KIND, LIMIT, CAPACITY, WINDOW, REVISION, ASKED_LIMIT, ASKED_CAPACITY = 1, 2, 3, 4, 5, 6, 7
+local EXPIRES, A, B, C, REST, CHANGED, PAID = 8, 9, 10, 11, 12, 13, 14
+local TOTAL, NEWEST, BASE, OLDEST, OLDER, DROPPED, PUSHED, LIST, LENT = 9, 10, 11, 15, 16, 17, 18, 19, 20
+local floor = math.floor
+
+-- The exact a * b / d and its rest, for d below 2^51; a quotient beyond 2^53 is 2^53.
+local function muldiv(a, b, d)
+  local product = a * b
+  if product < WRAP then
+    local rest = product % d
+    return (product - rest) / d, rest
+  end
+  if a > b then
+    a, b = b, a
+  end
+  local whole = floor(b / d)
+  local part = b - whole * d
+  local quotient, rest = 0, 0
+  local _, bits = math.frexp(a)
+  local bit = 2 ^ (bits - 1)
+  while bit >= 1 do
+    quotient, rest = quotient + quotient, rest + rest
+    if a >= bit then
+      a, quotient, rest = a - bit, quotient + whole, rest + part
+    end
+    while rest >= d do
+      quotient, rest = quotient + 1, rest - d
+    end
+    if quotient > WRAP then
+      quotient = WRAP
+    end
+    bit = bit / 2
+  end
+  return quotient, rest
+end
+
+-- What a bucket owes by now, in whole tokens and parts of 1 / window.
+local function drained(at, tokens, parts, limit, window)
+  if at >= now then
+    return at, tokens, parts
+  end
+  local units, whole, rest = limit * (now - at)
+  if units >= 2 * (tokens + 1) * window then
+    return now, 0, 0
+  elseif units < WRAP then
+    rest = units % window
+    whole = (units - rest) / window
+  else
+    whole, rest = muldiv(limit, now - at, window)
+  end
+  tokens, parts = tokens - whole, parts - rest
+  if parts < 0 then
+    tokens, parts = tokens - 1, parts + window
+  end
+  if tokens < 0 then
+    return now, 0, 0
+  end
+  return now, tokens, parts
+end
+
+-- What a sliding counter has used, rounded up.
+local function faded(counter)
+  local ahead, window = counter[A] - now, counter[WINDOW]
+  if ahead > window then
+    ahead = window
+  end
+  local whole, rest = muldiv(counter[B], ahead, window)
+  return counter[C] + whole + (rest > 0 and 1 or 0)
+end
+
+-- Leases out of a counter's string, or none.
+local function leases(counter)
+  local packed = counter[REST]
+  if type(packed) ~= 'string' then
+    return packed or {}
+  end
+  local all = {}
+  for place = 1, #packed, 32 do
+    all[#all + 1] = {read('<dddd', packed, place)}
+  end
+  return all
+end
+
+local used, enter, settle, room_at
+if logs > 0 then
+  function used(counter)
+    return (counter[TOTAL] - counter[BASE]) % WRAP + counter[LENT]
+  end
+
+  -- The entry at a place: first those of the list, then those that are yet to be added to it, then the newest.
+  local function entry(counter, place)
+    local older, pushed = counter[OLDER], counter[PUSHED]
+    local packed
+    if place < older then
+      packed = call('LINDEX', counter[LIST], place)
+    else
+      packed = pushed[place - older + 1]
+    end
+    if packed then
+      local at, total = read('<dd', packed)
+      return at, total
+    end
+    return counter[NEWEST], counter[TOTAL]
+  end
+
+  -- The first entry that has what is looked for, which the newest has. Most often it is among the first.
+  local function find(counter, has)
+    local before, found = counter[DROPPED] - 1, counter[OLDER] + #counter[PUSHED]
+    local step = 1
+    while before + step < found do
+      if has(entry(counter, before + step)) then
+        found = before + step
+      else
+        before, step = before + step, step * 2
+      end
+    end
+    while found - before > 1 do
+      local middle = floor((before + found) / 2)
+      if has(entry(counter, middle)) then
+        found = middle
+      else
+        before = middle
+      end
+    end
+    return found
+  end
+
+  -- Adds what was used at an instant. Entries stay in order, so that it may be a little later.
+  function enter(counter, at, count)
+    local newest, total = counter[NEWEST], counter[TOTAL]
+    count = math.min(count, MOST - used(counter))
+    local held = counter[OLDER] + #counter[PUSHED] - counter[DROPPED]
+    if newest == 0 then
+      counter[OLDEST], counter[NEWEST] = at, at
+    elseif at > newest then
+      -- A log that is full makes its newest entry later.
+      if held < 100000 then
+        counter[PUSHED][#counter[PUSHED] + 1] = pack('<dd', newest, total)
+      end
+      counter[NEWEST] = at
+    end
+    if total >= WRAP - count then
+      counter[TOTAL] = total - (WRAP - count)
+    else
+      counter[TOTAL] = total + count
+    end
+  end
+
+  -- Enters what can no longer be spent, and drops what has left.
+  function settle(counter)
+    local window = counter[WINDOW]
+    local all, ahead = leases(counter), {}
+    local sum = 0
+    for _, lease in ipairs(all) do
+      sum = sum + lease[3]
+    end
+    counter[LENT] = sum
+    for _, lease in ipairs(all) do
+      if lease[4] <= now then
+        counter[LENT] = counter[LENT] - lease[3]
+        enter(counter, lease[4], lease[3])
+      else
+        ahead[#ahead + 1] = lease
+      end
+    end
+    counter[REST] = ahead
+    if counter[NEWEST] + window <= now then
+      counter[TOTAL], counter[NEWEST], counter[BASE], counter[OLDEST] = 0, 0, 0, 0
+      counter[DROPPED] = counter[OLDER] + #counter[PUSHED]
+    elseif counter[OLDEST] + window <= now then
+      local oldest = find(counter, function(at)
+        return at + window > now
+      end)
+      local _, base = entry(counter, oldest - 1)
+      counter[OLDEST], counter[BASE], counter[DROPPED] = entry(counter, oldest), base, oldest
+    end
+  end
+
+  -- When `cost`, or one unit, fits; if it does already, when the oldest entry leaves; 0 with none.
+  function room_at(counter, limit, cost)
+    local window, base = counter[WINDOW], counter[BASE]
+    local held = used(counter) - counter[LENT]
+    local over = used(counter) + math.max(cost, 1) - limit
+    local ahead, oldest, last = counter[REST], counter[OLDEST], counter[NEWEST]
+    if over > 0 and #ahead > 1 then
+      ahead = {unpack(ahead)}
+      table.sort(ahead, function(one, other)
+        return one[4] < other[4]
+      end)
+    end
+    for _, lease in ipairs(ahead) do
+      if oldest == 0 or lease[4] < oldest then
+        oldest = lease[4]
+      end
+      last = math.max(last, lease[4])
+    end
+    if last == 0 then
+      return 0
+    elseif over <= 0 then
+      return oldest + window
+    end
+    -- When the log alone has let go of so much.
+    local function left(amount)
+      if amount <= 0 then
+        return 0
+      elseif amount > held then
+        return WRAP
+      end
+      local found = entry(counter, find(counter, function(_, total)
+        return (total - base) % WRAP >= amount
+      end))
+      return found
+    end
+    for _, lease in ipairs(ahead) do
+      local alone = left(over)
+      if alone <= lease[4] then
+        return alone + window
+      end
+      over = over - lease[3]
+      if left(over) <= lease[4] then
+        return lease[4] + window
+      end
+    end
+    return math.min(left(over), last) + window
+  end
+end
+
+-- The counters as they stand.
+local counters, list = {0, 0, 0, 0}, subjects + 1
+for place = 1, subjects do
+  local kind, limit, capacity, window, revision, _, start, finish, following
+  kind, limit, capacity, window, revision, _, at = read('<dddddd', args, at)
+  if kind == QUOTA then
+    start, finish, following, at = read('<ddd', args, at)
+  end
+  local asked_limit, asked_capacity = limit, capacity
+  local value = values[place + 1]
+  local expires, a, b, c, rest = 0, 0, 0, 0, false
+  if value then
+    local of, known_revision, known_limit, known_capacity, known_expires, x, y, z = read('<dddddddd', value)
+    if of == began and now < known_expires then
+      expires, a, b, c = known_expires, x, y, z
+      if #value > 64 then
+        rest = value:sub(65)
+      end
+      if known_revision > revision and revision > 0 then
+        limit, capacity, revision = known_limit, known_capacity, known_revision
+      end
+    end
+  end
+  -- Of a counter that is unknown in a slot that lost something, everything was used up just then.
+  local cold = expires == 0 and began > 0
+  if kind <= LEAKY then
+    if cold then
+      a, b = began, capacity
+    end
+  elseif kind == LOG then
+    if cold then
+      a, b = limit, began + LONGEST_HOLD
+    end
+  else
+    if cold then
+      if kind == FIRST then
+        a, b = began + window, limit
+      elseif kind == QUOTA then
+        if began >= finish then
+          a, b = following, limit
+        elseif began >= start then
+          a, b = finish, limit
+        end
+      else
+        a = (floor(began / window) + 1) * window
+        if kind == SLIDING then
+          c = limit
+        else
+          b = limit
+        end
+      end
+    end
+    if now >= a then
+      rest = false
+      if kind == SLIDING and a ~= 0 and now - a < window then
+        a, b, c = a + window, c, 0
+      elseif kind == FIRST then
+        a, b, c = now + window, 0, 0
+      elseif kind == QUOTA then
+        a, b, c = (now < start and start) or (now < finish and finish) or following, 0, 0
+      else
+        a, b, c = (floor(now / window) + 1) * window, 0, 0
+      end
+    end
+  end
+  local counter = {
+    kind, limit, capacity, window, revision, asked_limit, asked_capacity, expires, a, b, c, rest, false, 0,
+  }
+  counters[place] = counter
+  if kind == LOG then
+    list = list + 1
+    local oldest, older = b, 0
+    if rest then
+      oldest, older = read('<dd', rest)
+      counter[REST] = rest:sub(17)
+    end
+    counter[OLDEST], counter[OLDER], counter[DROPPED], counter[PUSHED] = oldest, older, 0, {}
+    counter[LIST], counter[LENT] = KEYS[list], 0
+    settle(counter)
+  end
+end
+
+-- A counter that is untouched has no more room than those it replaces have left.
+if formers > 0 then
+  local function remaining(counter)
+    local kind, limit, capacity = counter[KIND], counter[LIMIT], counter[CAPACITY]
+    if limit == 0 then
+      return 0
+    elseif kind <= LEAKY then
+      local tokens, parts = counter[B], counter[C]
+      if tokens >= capacity then
+        tokens, parts = capacity, 0
+      end
+      local _, owed, over = drained(counter[A], tokens, parts, limit, counter[WINDOW])
+      return math.max(capacity - owed - (over > 0 and 1 or 0), 0)
+    elseif kind == LOG then
+      return math.max(limit - used(counter), 0)
+    elseif kind == SLIDING then
+      return math.max(limit - faded(counter), 0)
+    end
+    return math.max(limit - counter[B], 0)
+  end
+
+  local rooms = {}
+  for _ = 1, formers do
+    local subject, former
+    subject, former, at = read('<dd', args, at)
+    if counters[subject][EXPIRES] == 0 and counters[former][EXPIRES] > 0 then
+      rooms[subject] = math.min(rooms[subject] or MOST, remaining(counters[former]))
+    end
+  end
+  for subject, room in pairs(rooms) do
+    local counter = counters[subject]
+    local excess = remaining(counter) - room
+    if excess > 0 then
+      local kind = counter[KIND]
+      if kind <= LEAKY then
+        local capacity, tokens, parts = counter[CAPACITY], counter[B], counter[C]
+        if tokens >= capacity then
+          tokens, parts = capacity, 0
+        end
+        local a, b, c = drained(counter[A], tokens, parts, counter[LIMIT], counter[WINDOW])
+        counter[A], counter[B], counter[C] = a, b + excess, c
+      elseif kind == LOG then
+        enter(counter, now, excess)
+      elseif kind == SLIDING then
+        counter[C] = counter[C] + excess
+      else
+        counter[B] = counter[B] + excess
+      end
+    end
+  end
+end
+
+-- Leases are taken back, each once.
+for _ = 1, returns do
+  local subject, node, number, unspent, last_spent
+  subject, node, number, unspent, last_spent, at = read('<ddddd', args, at)
+  local counter = counters[subject]
+  local kind, rest = counter[KIND], counter[REST]
+  if kind <= LEAKY then
+    if rest then
+      local tail_node, tail_number = read('<dd', rest)
+      if tail_node == node and tail_number == number then
+        local a, b, c = drained(counter[A], counter[B], counter[C], counter[LIMIT], counter[WINDOW])
+        b = b - unspent
+        if b < 0 then
+          b, c = 0, 0
+        end
+        counter[A], counter[B], counter[C], counter[REST], counter[CHANGED] = a, b, c, false, true
+      end
+    end
+  elseif rest then
+    local all = leases(counter)
+    counter[REST] = all
+    for place, lease in ipairs(all) do
+      if lease[1] == node and lease[2] == number then
+        table.remove(all, place)
+        unspent = math.min(unspent, lease[3])
+        if kind == LOG then
+          counter[LENT] = counter[LENT] - lease[3]
+          if lease[3] > unspent then
+            enter(counter, math.min(last_spent, lease[4]), lease[3] - unspent)
+          end
+        elseif kind == SLIDING then
+          counter[C] = math.max(counter[C] - unspent, 0)
+        else
+          counter[B] = math.max(counter[B] - unspent, 0)
+        end
+        counter[CHANGED] = true
+        break
+      end
+    end
+  end
+end
+
+-- Each need is looked at as a whole, then charged as a whole. What is seen of its parts lies in one table, four numbers
+-- for each, and goes into the reply from there.
+local reply, size, format, shown = {pack('<dd', now, began), nil, nil, nil}, 1, '', 0
+local looked, costs, modes = {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}
+local seen = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+for need = 1, needs do
+  local charge, parts
+  charge, parts, at = read('<dd', args, at)
+  local allowed = true
+  for part = 1, parts do
+    local subject, limit, capacity, cost, mode
+    subject, limit, capacity, cost, mode, at = read('<ddddd', args, at)
+    local counter = counters[subject]
+    local kind, a, b, c = counter[KIND], counter[A], counter[B], counter[C]
+    if limit == counter[ASKED_LIMIT] and capacity == counter[ASKED_CAPACITY] then
+      limit, capacity = counter[LIMIT], counter[CAPACITY]
+    end
+    local fits
+    if kind <= LEAKY then
+      if b >= capacity and mode ~= SOFT then
+        b, c = capacity, 0
+      end
+      if a < now then
+        a, b, c = drained(a, b, c, limit, counter[WINDOW])
+      end
+      fits = b + cost + (c > 0 and 1 or 0) <= capacity
+    elseif kind == LOG then
+      a, c = used(counter), room_at(counter, limit, cost)
+      fits = a + cost <= limit
+    elseif kind == SLIDING then
+      fits = faded(counter) + cost <= limit
+    else
+      fits = b + cost <= limit
+    end
+    looked[part], costs[part], modes[part] = counter, cost, mode
+    local place = part * 4
+    if cost == 0 or (fits and limit > 0 and cost <= capacity) then
+      seen[place - 3] = 1
+    else
+      seen[place - 3] = 0
+      allowed = allowed and mode ~= ENFORCE
+    end
+    seen[place - 2], seen[place - 1], seen[place] = a, b, c
+  end
+  for part = 1, allowed and parts or 0 do
+    local counter, cost, place = looked[part], costs[part], part * 4
+    if cost > 0 and (seen[place - 3] == 1 or modes[part] == SOFT) then
+      local kind = counter[KIND]
+      local written = charge == 1 and counter[PAID] ~= need
+      counter[PAID] = need
+      -- The number that counts: a log's first, a sliding counter's last, any other's second.
+      local which = place - (kind == LOG and 2 or kind == SLIDING and 0 or 1)
+      local count = seen[which] + cost
+      seen[which] = count < MOST and count or MOST
+      if kind == LOG then
+        seen[place - 1] = math.max(seen[place - 1], now)
+        if seen[place] == 0 then
+          seen[place] = seen[place - 1] + counter[WINDOW]
+        end
+      end
+      if written then
+        counter[CHANGED] = true
+        if kind == LOG then
+          enter(counter, now, cost)
+        else
+          counter[A], counter[B], counter[C] = seen[place - 2], seen[place - 1], seen[place]
+          if kind <= LEAKY then
+            counter[REST] = false
+          end
+        end
+      end
+    end
+  end
+  if shown ~= parts then
+    format, shown = '<' .. ('dddd'):rep(parts), parts
+  end
+  size = size + 1
+  reply[size] = pack(format, unpack(seen, 1, parts * 4))
+end
+
+-- What is wanted ahead is lent as far as there is room for it.
+for _ = 1, wants do
+  local subject, amount, hold, node, number, soft
+  subject, amount, hold, node, number, soft, at = read('<dddddd', args, at)
+  local counter = counters[subject]
+  local kind, limit, capacity, window = counter[KIND], counter[LIMIT], counter[CAPACITY], counter[WINDOW]
+  hold = math.min(hold, LONGEST_HOLD)
+  if limit == 0 then
+    amount, hold = 0, 0
+  elseif kind <= LEAKY then
+    local a, b, c = counter[A], counter[B], counter[C]
+    if b >= capacity and soft == 0 then
+      b, c = capacity, 0
+    end
+    a, b, c = drained(a, b, c, limit, window)
+    -- A leased token's place lies after its last possible spend.
+    local whole, rest = muldiv(hold, limit, window)
+    local ahead = b > whole or (b == whole and c >= rest)
+    if kind == LEAKY and not ahead then
+      -- A turn that may have passed when it is spent is nobody's.
+      amount, hold = 0, 0
+    else
+      if not ahead then
+        b, c = whole, rest
+      end
+      if soft == 0 then
+        amount = math.min(amount, math.max(capacity - b - (c > 0 and 1 or 0), 0))
+      end
+      if amount > 0 then
+        counter[A], counter[B], counter[C] = a, math.min(b + amount, MOST), c
+        counter[REST], counter[CHANGED] = pack('<dd', node, number), true
+      end
+    end
+  else
+    local taken
+    if kind == LOG then
+      taken = used(counter)
+    elseif kind == SLIDING then
+      taken = faded(counter)
+    else
+      taken = counter[B]
+    end
+    amount = math.min(amount, math.max((soft == 0 and limit or MOST) - taken, 0))
+    if amount == 0 or (kind == FIRST and taken == 0) then
+      amount, hold = 0, 0
+    else
+      if kind == LOG then
+        counter[LENT] = counter[LENT] + amount
+      else
+        hold = math.min(hold, counter[A] - now)
+        local count = kind == SLIDING and C or B
+        counter[count] = math.min(counter[count] + amount, MOST)
+      end
+      -- A node has one lease of a counter; of more than 32 nodes the one whose lease ends first is not awaited.
+      local all = leases(counter)
+      local own, first
+      for place, lease in ipairs(all) do
+        if lease[1] == node then
+          own = place
+        end
+        if not first or lease[4] < all[first][4] then
+          first = place
+        end
+      end
+      if own or #all == 32 then
+        local lease = table.remove(all, own or first)
+        if kind == LOG then
+          counter[LENT] = counter[LENT] - lease[3]
+          enter(counter, lease[4], lease[3])
+        end
+      end
+      all[#all + 1] = {node, number, amount, now + hold}
+      counter[REST], counter[CHANGED] = all, true
+    end
+  end
+  local a, b, c = counter[A], counter[B], counter[C]
+  if kind <= LEAKY then
+    a, b, c = drained(a, b, c, limit, window)
+  elseif kind == LOG then
+    a, c = used(counter), room_at(counter, limit, 0)
+  end
+  size = size + 1
+  reply[size] = pack('<ddddd', amount, hold, a, b, c)
+end
+
+-- What changed is written, with an expiry that is moved ahead only now and then.
+for place = 1, subjects do
+  local counter = counters[place]
+  if counter[CHANGED] then
+    local kind, expires, rest = counter[KIND], counter[EXPIRES], counter[REST]
+    local matters = counter[A]
+    if kind <= LEAKY then
+      local limit = counter[LIMIT]
+      local refill = muldiv(counter[B] + 1, counter[WINDOW], limit > 0 and limit or 1)
+      matters = matters + (refill < MOST and refill or MOST)
+    elseif kind >= SLIDING then
+      if kind == LOG then
+        matters = counter[NEWEST] == 0 and now or counter[NEWEST]
+        for _, lease in ipairs(rest) do
+          matters = math.max(matters, lease[4])
+        end
+      end
+      matters = matters + counter[WINDOW]
+    end
+    local known, later = expires > 0, matters + GRACE > expires
+    if later then
+      expires = matters + GRACE + GRACE
+    end
+    local value = pack(
+      '<dddddddd', began, counter[REVISION], counter[LIMIT], counter[CAPACITY], expires,
+      counter[A], counter[B], counter[C]
+    )
+    if kind == LOG then
+      local key, older, pushed = counter[LIST], counter[OLDER], counter[PUSHED]
+      local dropped = counter[DROPPED]
+      if not known or (older > 0 and dropped >= older) then
+        call('DEL', key)
+      elseif older > 0 and dropped > 0 then
+        call('LTRIM', key, dropped, -1)
+      end
+      local from = math.max(dropped - older, 0) + 1
+      if from <= #pushed then
+        call('RPUSH', key, unpack(pushed, from))
+      end
+      local left = older + #pushed - dropped
+      if left > 0 and (later or dropped >= older) then
+        call('PEXPIREAT', key, math.ceil(expires / 1000))
+      end
+      value = value .. pack('<dd', counter[OLDEST], left)
+    end
+    if rest then
+      if type(rest) == 'table' then
+        local all = {}
+        for lease = 1, #rest do
+          all[lease] = pack('<dddd', unpack(rest[lease]))
+        end
+        rest = table.concat(all)
+      end
+      value = value .. rest
+    end
+    if later then
+      call('SET', KEYS[place + 1], value, 'PXAT', math.ceil(expires / 1000))
+    else
+      call('SET', KEYS[place + 1], value, 'KEEPTTL')
+    end
+  end
+end
+return table.concat(reply)
