@@ -1,18 +1,22 @@
 -- call.lua, version 1: runs one call of a node on a slot of the shared store.
 --
--- Number for number what crates/counters/src/shared/slot does in Rust; tests/redis/differential.rs holds the two
+-- Number for number what crates/counters/src/shared/slot does in Rust; tests/script/differential.rs holds the two
 -- together. Change both, and the version if what is stored is read otherwise.
 --
 -- KEYS   the slot's sentinel; each subject's counter; for each subject that is a log, in their order, its entries
 -- ARGV   1: the owner of the connection, as the sentinel has it
 --        2: doubles, little-endian:
---             not_after, subjects, logs, formers, returns, needs, wants
---             each subject: kind, limit, capacity, window, revision; a quota's also start, end and next end
+--             not_after, plain, subjects, logs, formers, returns, needs, wants
+--             each subject: kind, limit, capacity, window, revision, cost; a quota's also start, end and next end
 --             each former:  subject, the one it replaces            (subjects are counted from 1)
 --             each return:  subject, node, number, unspent, last_spent
 --             each need:    1 to charge or 0 for a dry run, parts; each part: subject, limit, capacity, cost, mode
 --             each want:    subject, amount, hold, node, number, soft
+--        A call is plain if it has one need, to be charged, with a part for each subject in their order, by its own
+--        limit, enforced and at some cost, which then stands with the subject, and nothing else. Plain calls are not
+--        about logs and sliding counters.
 -- Reply  doubles: now, began; each part: fits, three numbers; each want: amount, hold, three numbers
+--        or of a plain call that found nothing unusual: now, began; each counter as it is stored now
 --        or of a call that came too late and did nothing: now, -1
 --
 -- A sentinel is began, highest and the owner. A counter is one string of doubles:
@@ -27,20 +31,13 @@
 -- Keeps: all of a need is charged or nothing; what is lent is charged first; nothing is written unless it changed, and
 -- nothing without an expiry.
 
-local MOST, WRAP = 4503599627370496, 9007199254740992 -- 2^52, 2^53
-local FAR_BACK, NOTED_EVERY, LONGEST_HOLD, GRACE = 10000000, 100000, 1000000, 300000000
-local LEAKY, FIRST, QUOTA, SLIDING, LOG = 2, 4, 5, 6, 7
-local ENFORCE, SOFT = 0, 2
-
--- The places of a counter's fields. Those from OLDEST on are a log's.
-local KIND, LIMIT, CAPACITY, WINDOW, REVISION, ASKED_LIMIT, ASKED_CAPACITY = 1, 2, 3, 4, 5, 6, 7
-local EXPIRES, A, B, C, REST, CHANGED, PAID = 8, 9, 10, 11, 12, 13, 14
-local TOTAL, NEWEST, BASE, OLDEST, OLDER, DROPPED, PUSHED, LIST, LENT = 9, 10, 11, 15, 16, 17, 18, 19, 20
-
-local call, pack, read, floor = redis.call, struct.pack, struct.unpack, math.floor
+local call, pack, read = redis.call, struct.pack, struct.unpack
 local owner, args = ARGV[1], ARGV[2]
-local not_after, subjects, logs, formers, returns, needs, wants, at = read('<ddddddd', args)
+local not_after, plain, subjects, logs, formers, returns, needs, wants, at = read('<dddddddd', args)
 local values = call('MGET', unpack(KEYS, 1, subjects + 1))
+
+local WRAP, GRACE = 9007199254740992, 300000000 -- 2^53; five minutes
+local LEAKY, FIRST, QUOTA, SLIDING, LOG = 2, 4, 5, 6, 7
 
 -- The time never goes back by little; if it went far back, what was known is taken for lost.
 local time = call('TIME') -- the clock
@@ -49,7 +46,7 @@ local sentinel, began, highest = values[1], 0, 0
 if sentinel then
   began, highest = read('<dd', sentinel)
 end
-local back = highest > now + FAR_BACK
+local back = highest > now + 10000000
 if highest > now and not back then
   now = highest
 end
@@ -62,16 +59,94 @@ local lost = back or not sentinel or sentinel:sub(17) ~= owner
 if lost then
   began = (sentinel and began == now) and now + 1 or now
 end
-if lost or now >= highest + NOTED_EVERY then
+if lost or now >= highest + 100000 then
   call('SET', KEYS[1], pack('<dd', began, now) .. owner, 'EX', '34560000')
 end
+
+-- Most calls are plain, and most of those find counters of this generation, of the same revision, without leases, with
+-- room and with time until they expire. They are done without a table for each; at anything else, what follows begins
+-- anew.
+if plain == 1 then
+  local from, fresh = at, {pack('<dd', now, began), nil, nil, nil, nil}
+  for place = 2, subjects + 1 do
+    local kind, limit, capacity, window, revision, cost, value
+    kind, limit, capacity, window, revision, cost, from = read('<dddddd', args, from)
+    value = values[place]
+    if kind == QUOTA then
+      from = from + 24
+    end
+    if not value or #value ~= 64 then
+      break
+    end
+    local of, known_revision, _, _, expires, a, b, c = read('<dddddddd', value)
+    if of ~= began or known_revision ~= revision or now >= expires or cost > capacity or limit == 0 then
+      break
+    end
+    local matters = a
+    if kind <= LEAKY then
+      if b >= capacity then
+        b, c = capacity, 0
+      end
+      if a < now then
+        local units = limit * (now - a)
+        a = now
+        if units >= 2 * (b + 1) * window then
+          b, c = 0, 0
+        elseif units < WRAP then
+          local rest = units % window
+          b, c = b - (units - rest) / window, c - rest
+          if c < 0 then
+            b, c = b - 1, c + window
+          end
+          if b < 0 then
+            b, c = 0, 0
+          end
+        else
+          break
+        end
+      end
+      if b + cost + (c > 0 and 1 or 0) > capacity then
+        break
+      end
+      b = b + cost
+      matters = (b + 1) * window
+      if matters >= WRAP then
+        break
+      end
+      matters = a + (matters - matters % limit) / limit
+    else
+      if now >= a or b + cost > limit then
+        break
+      end
+      b = b + cost
+    end
+    if matters + GRACE > expires then
+      break
+    end
+    fresh[place] = pack('<dddddddd', began, revision, limit, capacity, expires, a, b, c)
+  end
+  if fresh[subjects + 1] then
+    for place = 2, subjects + 1 do
+      call('SET', KEYS[place], fresh[place], 'KEEPTTL')
+    end
+    return table.concat(fresh)
+  end
+end
+
+local MOST, LONGEST_HOLD, ENFORCE, SOFT = 4503599627370496, 1000000, 0, 2 -- MOST is 2^52
+
+-- The places of a counter's fields. Those from OLDEST on are a log's.
+local KIND, LIMIT, CAPACITY, WINDOW, REVISION, ASKED_LIMIT, ASKED_CAPACITY = 1, 2, 3, 4, 5, 6, 7
+local EXPIRES, A, B, C, REST, CHANGED, PAID = 8, 9, 10, 11, 12, 13, 14
+local TOTAL, NEWEST, BASE, OLDEST, OLDER, DROPPED, PUSHED, LIST, LENT = 9, 10, 11, 15, 16, 17, 18, 19, 20
+local floor = math.floor
 
 -- The exact a * b / d and its rest, for d below 2^51; a quotient beyond 2^53 is 2^53.
 local function muldiv(a, b, d)
   local product = a * b
   if product < WRAP then
-    local quotient = floor(product / d)
-    return quotient, product - quotient * d
+    local rest = product % d
+    return (product - rest) / d, rest
   end
   if a > b then
     a, b = b, a
@@ -102,11 +177,15 @@ local function drained(at, tokens, parts, limit, window)
   if at >= now then
     return at, tokens, parts
   end
-  local passed = now - at
-  if limit * passed >= 2 * (tokens + 1) * window then
+  local units, whole, rest = limit * (now - at)
+  if units >= 2 * (tokens + 1) * window then
     return now, 0, 0
+  elseif units < WRAP then
+    rest = units % window
+    whole = (units - rest) / window
+  else
+    whole, rest = muldiv(limit, now - at, window)
   end
-  local whole, rest = muldiv(limit, passed, window)
   tokens, parts = tokens - whole, parts - rest
   if parts < 0 then
     tokens, parts = tokens - 1, parts + window
@@ -285,10 +364,10 @@ if logs > 0 then
 end
 
 -- The counters as they stand.
-local counters, list = {}, subjects + 1
+local counters, list = {0, 0, 0, 0}, subjects + 1
 for place = 1, subjects do
-  local kind, limit, capacity, window, revision, start, finish, following
-  kind, limit, capacity, window, revision, at = read('<ddddd', args, at)
+  local kind, limit, capacity, window, revision, _, start, finish, following
+  kind, limit, capacity, window, revision, _, at = read('<dddddd', args, at)
   if kind == QUOTA then
     start, finish, following, at = read('<ddd', args, at)
   end
@@ -460,14 +539,16 @@ for _ = 1, returns do
   end
 end
 
--- Each need is looked at as a whole, then charged as a whole.
-local reply = {pack('<dd', now, began)}
-local looks = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+-- Each need is looked at as a whole, then charged as a whole. What is seen of its parts lies in one table, four numbers
+-- for each, and goes into the reply from there.
+local reply, size, format, shown = {pack('<dd', now, began), nil, nil, nil}, 1, '', 0
+local looked, costs, modes = {0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 0, 0}
+local seen = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 for need = 1, needs do
   local charge, parts
   charge, parts, at = read('<dd', args, at)
-  local allowed, look = true, 0
-  for _ = 1, parts do
+  local allowed = true
+  for part = 1, parts do
     local subject, limit, capacity, cost, mode
     subject, limit, capacity, cost, mode, at = read('<ddddd', args, at)
     local counter = counters[subject]
@@ -480,7 +561,9 @@ for need = 1, needs do
       if b >= capacity and mode ~= SOFT then
         b, c = capacity, 0
       end
-      a, b, c = drained(a, b, c, limit, counter[WINDOW])
+      if a < now then
+        a, b, c = drained(a, b, c, limit, counter[WINDOW])
+      end
       fits = b + cost + (c > 0 and 1 or 0) <= capacity
     elseif kind == LOG then
       a, c = used(counter), room_at(counter, limit, cost)
@@ -490,58 +573,54 @@ for need = 1, needs do
     else
       fits = b + cost <= limit
     end
-    fits = cost == 0 or (fits and limit > 0 and cost <= capacity)
-    allowed = allowed and (fits or mode ~= ENFORCE)
-    looks[look + 1], looks[look + 2], looks[look + 3], looks[look + 4] = counter, a, b, c
-    looks[look + 5], looks[look + 6], looks[look + 7] = fits, cost, mode
-    look = look + 7
+    looked[part], costs[part], modes[part] = counter, cost, mode
+    local place = part * 4
+    if cost == 0 or (fits and limit > 0 and cost <= capacity) then
+      seen[place - 3] = 1
+    else
+      seen[place - 3] = 0
+      allowed = allowed and mode ~= ENFORCE
+    end
+    seen[place - 2], seen[place - 1], seen[place] = a, b, c
   end
-  local seen = ''
-  for look = 0, look - 1, 7 do
-    local counter, a, b, c = looks[look + 1], looks[look + 2], looks[look + 3], looks[look + 4]
-    local fits, cost = looks[look + 5], looks[look + 6]
-    if allowed and cost > 0 and (fits or looks[look + 7] == SOFT) then
+  for part = 1, allowed and parts or 0 do
+    local counter, cost, place = looked[part], costs[part], part * 4
+    if cost > 0 and (seen[place - 3] == 1 or modes[part] == SOFT) then
       local kind = counter[KIND]
       local written = charge == 1 and counter[PAID] ~= need
       counter[PAID] = need
+      -- The number that counts: a log's first, a sliding counter's last, any other's second.
+      local which = place - (kind == LOG and 2 or kind == SLIDING and 0 or 1)
+      local count = seen[which] + cost
+      seen[which] = count < MOST and count or MOST
       if kind == LOG then
-        if written then
+        seen[place - 1] = math.max(seen[place - 1], now)
+        if seen[place] == 0 then
+          seen[place] = seen[place - 1] + counter[WINDOW]
+        end
+      end
+      if written then
+        counter[CHANGED] = true
+        if kind == LOG then
           enter(counter, now, cost)
-        end
-        a, b = math.min(a + cost, MOST), math.max(b, now)
-        if c == 0 then
-          c = b + counter[WINDOW]
-        end
-      else
-        if kind == SLIDING then
-          c = c + cost
-          if c > MOST then
-            c = MOST
-          end
         else
-          b = b + cost
-          if b > MOST then
-            b = MOST
-          end
-        end
-        if written then
-          counter[A], counter[B], counter[C] = a, b, c
+          counter[A], counter[B], counter[C] = seen[place - 2], seen[place - 1], seen[place]
           if kind <= LEAKY then
             counter[REST] = false
           end
         end
       end
-      if written then
-        counter[CHANGED] = true
-      end
     end
-    seen = seen .. pack('<dddd', fits and 1 or 0, a, b, c)
   end
-  reply[need + 1] = seen
+  if shown ~= parts then
+    format, shown = '<' .. ('dddd'):rep(parts), parts
+  end
+  size = size + 1
+  reply[size] = pack(format, unpack(seen, 1, parts * 4))
 end
 
 -- What is wanted ahead is lent as far as there is room for it.
-for want = 1, wants do
+for _ = 1, wants do
   local subject, amount, hold, node, number, soft
   subject, amount, hold, node, number, soft, at = read('<dddddd', args, at)
   local counter = counters[subject]
@@ -621,7 +700,8 @@ for want = 1, wants do
   elseif kind == LOG then
     a, c = used(counter), room_at(counter, limit, 0)
   end
-  reply[#reply + 1] = pack('<ddddd', amount, hold, a, b, c)
+  size = size + 1
+  reply[size] = pack('<ddddd', amount, hold, a, b, c)
 end
 
 -- What changed is written, with an expiry that is moved ahead only now and then.
@@ -669,14 +749,14 @@ for place = 1, subjects do
       end
       value = value .. pack('<dd', counter[OLDEST], left)
     end
-    if type(rest) == 'table' then
-      local all = {}
-      for lease = 1, #rest do
-        all[lease] = pack('<dddd', unpack(rest[lease]))
-      end
-      rest = table.concat(all)
-    end
     if rest then
+      if type(rest) == 'table' then
+        local all = {}
+        for lease = 1, #rest do
+          all[lease] = pack('<dddd', unpack(rest[lease]))
+        end
+        rest = table.concat(all)
+      end
       value = value .. rest
     end
     if later then

@@ -6,7 +6,7 @@ use super::keys::{Keys, Tag};
 use super::link::Owner;
 use super::script::{Parts, Script};
 use crate::memory::Commit;
-use crate::shared::call::{Call, Done, Grant, Kind, Reply, Seen, State};
+use crate::shared::call::{Call, Done, Grant, Kind, Reply, Seen, State, Subject, Terms};
 use tollgate_core::Mode;
 
 /// Runs a call.
@@ -15,6 +15,9 @@ pub static CALL: Script = Script::new("call", include_str!("call.lua"));
 pub static INSTALL: Script = Script::new("install", include_str!("install.lua"));
 /// Replaces the owner of slots that have moved with all they hold.
 pub static ADOPT: Script = Script::new("adopt", include_str!("adopt.lua"));
+
+/// How many numbers a stored counter has, its state last.
+const STORED: usize = 8;
 
 /// What the script said can't be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,7 +71,8 @@ fn arguments(call: &Call) -> Doubles {
         .iter()
         .filter(|subject| subject.terms.kind == Kind::Log);
     let formers = call.subjects.iter().map(|subject| subject.formers.len()).sum();
-    doubles.push(not_after(call));
+    let plain = is_plain(call);
+    doubles.extend([not_after(call), u64::from(plain)]);
     for count in [
         call.subjects.len(),
         logs.count(),
@@ -79,14 +83,16 @@ fn arguments(call: &Call) -> Doubles {
     ] {
         doubles.push(count as u64);
     }
-    for subject in &call.subjects {
+    for (place, subject) in call.subjects.iter().enumerate() {
         let terms = &subject.terms;
+        let cost = if plain { call.needs[0].parts[place].cost } else { 0 };
         doubles.extend([
             terms.kind as u64,
             terms.limit,
             terms.capacity,
             terms.window,
             terms.revision,
+            cost,
         ]);
         if terms.kind == Kind::Quota {
             doubles.extend(terms.period);
@@ -131,6 +137,32 @@ fn arguments(call: &Call) -> Doubles {
     doubles
 }
 
+/// Whether it is one that the script has a short way for.
+fn is_plain(call: &Call) -> bool {
+    let [need] = call.needs.as_slice() else {
+        return false;
+    };
+    let alike = |(place, subject): (usize, &Subject)| {
+        let part = &need.parts[place];
+        let Terms {
+            kind,
+            limit,
+            capacity,
+            ..
+        } = subject.terms;
+        !matches!(kind, Kind::Sliding | Kind::Log)
+            && subject.formers.is_empty()
+            && (part.subject, part.limit, part.capacity) == (place, limit, capacity)
+            && part.mode == Mode::Enforce
+            && part.cost > 0
+    };
+    need.commit == Commit::Charge
+        && call.returns.is_empty()
+        && call.wants.is_empty()
+        && need.parts.len() == call.subjects.len()
+        && call.subjects.iter().enumerate().all(alike)
+}
+
 /// A quota whose next period has ended by then knows no present one, so that the call is late.
 fn not_after(call: &Call) -> u64 {
     let quotas = call.subjects.iter().map(|subject| subject.terms.period);
@@ -161,12 +193,17 @@ pub fn decode(call: &Call, reply: &Value) -> Result<Reply, Malformed> {
         None => return Err(Malformed),
     };
     let mut verdicts = Vec::with_capacity(call.needs.len());
+    // Long records are counters as they are stored: the short way was taken, and everything had room.
+    let stored = numbers.0.len() == STORED * call.subjects.len() && is_plain(call);
     for need in &call.needs {
         let seen = need.parts.iter().map(|_| {
-            Ok(Seen {
-                fits: numbers.next()? == 1,
-                state: numbers.state()?,
-            })
+            let fits = if stored {
+                numbers.0.nth(STORED - 4).is_some()
+            } else {
+                numbers.next()? == 1
+            };
+            let state = numbers.state()?;
+            Ok(Seen { fits, state })
         });
         verdicts.push(seen.collect::<Result<_, _>>()?);
     }

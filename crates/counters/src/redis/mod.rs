@@ -2,7 +2,8 @@
 //!
 //! There is one connection for each primary, and the routing is our own: a call is repeated only where it is certain
 //! that it did not run, each connection knows [whom](Owner) it reaches, and whoever does not answer is left alone for
-//! a while. Nothing here knows what the scripts do.
+//! a while. [`encode`] and [`decode`] say what of `shared` the scripts are given and answer; nothing else here knows what
+//! they do.
 
 mod address;
 mod breaker;

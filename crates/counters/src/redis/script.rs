@@ -39,7 +39,8 @@ impl Script {
             .get_or_init(|| redis::Script::new(self.source).get_hash().to_owned())
     }
 
-    pub(super) fn call(&self, parts: &Parts) -> Cmd {
+    /// The command that calls it.
+    pub fn call(&self, parts: &Parts) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         command.arg(self.hash()).arg(parts.keys.starts.len());
         for part in parts.keys.iter().chain(parts.arguments.iter()) {

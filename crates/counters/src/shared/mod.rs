@@ -1,8 +1,10 @@
 //! Counters that a fleet shares, by leases that never let too much through.
 //!
-//! [`call`] is what nodes and the store say to each other, [`slot`] what the store does with it. All of it is
-//! pure: time is an argument and calls are values, so that it can be run through every misfortune.
+//! [`call`] is what nodes and the store say to each other, [`slot`] what the store does with it, [`answer`] what a
+//! client is told of it. All of it is pure: time is an argument and calls are values, so that it can be run through
+//! every misfortune.
 
+pub mod answer;
 pub mod call;
 pub mod node;
 pub mod slot;

@@ -7,12 +7,14 @@ use tollgate_core::Mode;
 use super::super::call::{Kind, LONGEST_HOLD, LeaseId, Micros, Part, Return, State, Terms, Want};
 use super::Bug;
 
-/// How long a counter is kept after it stopped to matter.
+/// How long a counter is kept at least after it stopped to matter, and how far its expiry is moved ahead at least.
 const GRACE: Micros = 300_000_000;
 /// The most leases whose return is still awaited. Of a node that has more, only the last can come back.
 const MOST_LENT: usize = 32;
 /// Soft limits count no further.
 const MOST: u64 = 1 << 52;
+/// The most entries of a log. Only soft limits reach it.
+const MOST_ENTRIES: usize = 100_001;
 
 /// A lease that may come back, or whose spends a log has not placed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,10 +124,10 @@ impl Counter {
             Kind::Window | Kind::First | Kind::Quota | Kind::Sliding => self.roll(now),
             Kind::Log => {
                 let ended = |lent: &Lent| lent.until <= now;
-                for lent in self.lent.iter().copied().filter(ended).collect::<Vec<_>>() {
+                while let Some(place) = self.lent.iter().position(ended) {
+                    let lent = self.lent.remove(place);
                     self.enter(lent.until, lent.amount);
                 }
-                self.lent.retain(|lent| !ended(lent));
                 let window = self.terms.window;
                 while self.log.front().is_some_and(|(at, _)| at + window <= now) {
                     self.log.pop_front();
@@ -252,36 +254,38 @@ impl Counter {
     /// Charges a part that was looked at, and says how the counter stands then. What another level of the same
     /// request has charged already is not written again.
     pub(super) fn charge(&mut self, part: &Part, look: &Look, now: Micros, written: bool) -> State {
-        let mut after = self.clone();
         let [a, b, c] = look.state.0;
-        match self.terms.kind {
-            Kind::Token | Kind::Leaky => {
-                after.numbers = [a, (b + part.cost).min(MOST), c];
-                after.tail = None;
+        let plus = |count: u64| (count + part.cost).min(MOST);
+        let after = match self.terms.kind {
+            Kind::Token | Kind::Leaky => [a, plus(b), c],
+            Kind::Window | Kind::First | Kind::Quota => [a, plus(b), 0],
+            Kind::Sliding => [a, b, plus(c)],
+            Kind::Log => {
+                let newest = b.max(now);
+                // What was told before the charge holds: when the next room comes.
+                let room_at = if c == 0 { newest + self.terms.window } else { c };
+                [plus(a), newest, room_at]
             }
-            Kind::Sliding => after.numbers = [a, b, (c + part.cost).min(MOST)],
-            Kind::Log => after.enter(now, part.cost),
-            Kind::Window | Kind::First | Kind::Quota => after.numbers = [a, (b + part.cost).min(MOST), 0],
-        }
-        let state = match self.terms.kind {
-            // What was told before the charge holds: when the next room comes.
-            Kind::Log if c != 0 => State([after.used(now), after.shown(part.limit, 0, now).0[1], c]),
-            Kind::Log => after.shown(part.limit, 0, now),
-            _ => State(after.numbers),
         };
         if written {
-            *self = after;
-            self.change(now);
+            match self.terms.kind {
+                Kind::Log => self.enter(now, part.cost),
+                _ => self.numbers = after,
+            }
+            self.tail = None;
+            self.changed = true;
         }
-        state
+        State(after)
     }
 
-    /// Adds to a log what was used at an instant. Entries stay in order, so that it may be a little later.
+    /// Adds to a log what was used at an instant. Entries stay in order, so that it may be a little later; one that
+    /// is full makes its newest later.
     fn enter(&mut self, at: Micros, count: u64) {
+        let count = count.min(MOST.saturating_sub(self.used(at)));
         let newest = self.log.back().map_or(0, |(at, _)| *at);
-        let at = at.max(newest);
+        let full = self.log.len() == MOST_ENTRIES;
         match self.log.back_mut() {
-            Some(last) if last.0 == at => last.1 += count,
+            Some(last) if full || at <= newest => *last = (at.max(newest), last.1 + count),
             _ => self.log.push_back((at, count)),
         }
     }
@@ -319,16 +323,12 @@ impl Counter {
             if amount > 0 {
                 self.numbers = self.bucket(at, start + u128::from(amount) * window);
                 self.tail = Some(want.lease);
-                self.change(now);
+                self.changed = true;
             }
             return (amount, hold);
         }
-        let room = limit.saturating_sub(self.used(now));
-        let amount = if want.soft {
-            want.amount
-        } else {
-            want.amount.min(room)
-        };
+        let end = if want.soft { MOST } else { limit };
+        let amount = want.amount.min(end.saturating_sub(self.used(now)));
         let unopened = kind == Kind::First && self.numbers[1] == 0;
         if amount == 0 || unopened {
             return (0, 0);
@@ -345,7 +345,7 @@ impl Counter {
             *count = (*count + amount).min(MOST);
         }
         self.lent_to(want.lease, amount, now, now + hold);
-        self.change(now);
+        self.changed = true;
         (amount, hold)
     }
 
@@ -391,7 +391,7 @@ impl Counter {
                 let unspent = u128::from(given.unspent) * u128::from(window);
                 self.numbers = self.bucket(at, owed.saturating_sub(unspent));
                 self.tail = None;
-                self.change(now);
+                self.changed = true;
             }
             return;
         }
@@ -417,7 +417,7 @@ impl Counter {
             Kind::Sliding => self.numbers[2] = self.numbers[2].saturating_sub(unspent),
             _ => self.numbers[1] = self.numbers[1].saturating_sub(unspent),
         }
-        self.change(now);
+        self.changed = true;
     }
 
     /// How the counter stands by its own terms.
@@ -461,15 +461,15 @@ impl Counter {
         }
     }
 
-    /// Notes that it is to be kept, and how long it matters.
-    fn change(&mut self, now: Micros) {
-        self.changed = true;
+    /// Sees to it that it is kept for as long as it matters, and longer, so that most writes leave the expiry as it
+    /// is.
+    pub(super) fn keep(&mut self, now: Micros) {
         let Terms { limit, window, .. } = self.terms;
         let [first, tokens, _] = self.numbers;
         let matters = match self.terms.kind {
             Kind::Token | Kind::Leaky => {
                 let refill = (u128::from(tokens) + 1) * u128::from(window) / u128::from(limit.max(1));
-                first.saturating_add(u64::try_from(refill).unwrap_or(MOST).min(MOST))
+                first + u64::try_from(refill).unwrap_or(MOST).min(MOST)
             }
             Kind::Window | Kind::First | Kind::Quota => first,
             Kind::Sliding => first + window,
@@ -479,6 +479,8 @@ impl Counter {
                 newest.max(lent.unwrap_or(0)) + window
             }
         };
-        self.expires = matters + GRACE;
+        if matters + GRACE > self.expires {
+            self.expires = matters + 2 * GRACE;
+        }
     }
 }

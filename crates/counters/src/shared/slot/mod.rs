@@ -147,8 +147,9 @@ impl Slot {
                 state: counter.state(now),
             });
         }
-        for (subject, counter) in call.subjects.iter().zip(subjects) {
+        for (subject, mut counter) in call.subjects.iter().zip(subjects) {
             if counter.is_changed() {
+                counter.keep(now);
                 self.counters.insert(subject.name, counter);
             }
         }

@@ -1,0 +1,17 @@
+//! The scripts on a real Redis: number for number what the slot in Rust does, at a bounded cost.
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../redis/servers.rs"]
+mod servers;
+mod store;
+
+mod differential;
+mod exact;
+mod logs;
+mod sentinels;
+mod writes;
