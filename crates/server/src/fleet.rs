@@ -1,8 +1,8 @@
 //! This node's part in a fleet: the counters that Redis keeps for all, and the nodes that share them.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
@@ -44,8 +44,19 @@ pub struct Fleet {
     joined: AtomicBool,
     joining: AtomicBool,
     away_ms: AtomicU64,
-    /// Drives connections apart from everything else. Taken when all is over.
-    runtime: Mutex<Option<Runtime>>,
+    /// Drives connections apart from everything else.
+    _runtime: Background,
+}
+
+/// A runtime that ends without waiting, since it ends within another.
+struct Background(Option<Runtime>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Fleet {
@@ -63,6 +74,7 @@ impl Fleet {
             .build()
             .map_err(|error| format!("no runtime: {error}"))?;
         let handle = runtime.handle().clone();
+        let runtime = Background(Some(runtime));
         let ways = redis::Settings {
             allow_eviction: settings.allow_eviction,
             scripts: redis::scripts(),
@@ -99,7 +111,7 @@ impl Fleet {
             joined: AtomicBool::new(false),
             joining: AtomicBool::new(false),
             away_ms: AtomicU64::new(0),
-            runtime: Mutex::new(Some(runtime)),
+            _runtime: runtime,
         }))
     }
 
@@ -114,6 +126,8 @@ impl Fleet {
                     Found::Lost => self.tell_loss(),
                 }
                 self.note_used();
+                self.say_alive().await;
+                self.carrier.begin();
                 self.joined.store(true, Ordering::Relaxed);
             }
             Err(failure) => tracing::warn!("the fleet can't be joined yet: {failure}"),
@@ -156,10 +170,6 @@ impl Fleet {
             self.nodes.leave().await
         };
         let _ = tokio::time::timeout(LAST_CALLS, leaving).await;
-        let runtime = self.runtime.lock().ok().and_then(|mut runtime| runtime.take());
-        if let Some(runtime) = runtime {
-            runtime.shutdown_background();
-        }
     }
 
     async fn beat(&self) {
@@ -170,15 +180,17 @@ impl Fleet {
             }
             return;
         }
-        let before = clock::steady();
-        let Ok((time, marked)) = self.nodes.beat(&self.info()).await else {
-            return;
-        };
-        self.shared.node().set_clock(time, before);
-        self.shared.node().set_nodes(self.nodes.nodes());
-        if !marked {
+        if let Some(false) = self.say_alive().await {
             self.tell_loss();
         }
+    }
+
+    /// Says that this node is alive, and hears what time it is, who else is, and whether the store has its mark.
+    async fn say_alive(&self) -> Option<bool> {
+        let (time, marked) = self.nodes.beat(&self.info()).await.ok()?;
+        self.shared.node().set_clock(time, clock::steady());
+        self.shared.node().set_nodes(self.nodes.nodes());
+        Some(marked)
     }
 
     fn tell_loss(&self) {

@@ -165,11 +165,10 @@ fn is_plain(call: &Call) -> bool {
 
 /// A quota whose next period has ended by then knows no present one, so that the call is late.
 fn not_after(call: &Call) -> u64 {
-    let quotas = call.subjects.iter().map(|subject| subject.terms.period);
-    let known = quotas
-        .filter(|[start, ..]| *start != 0)
-        .map(|[_, _, next]| next.saturating_sub(1));
-    known.fold(call.not_after, u64::min)
+    let terms = call.subjects.iter().map(|subject| &subject.terms);
+    let quotas = terms.filter(|terms| terms.kind == Kind::Quota);
+    let ends = quotas.map(|terms| terms.period[2].saturating_sub(1));
+    ends.fold(call.not_after, u64::min)
 }
 
 /// Lua counts from 1.

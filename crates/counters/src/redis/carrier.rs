@@ -25,7 +25,7 @@ use crate::shared::call::{Call, Reply};
 use crate::shared::node::Outgoing;
 
 /// Reads a key.
-static LOOK: Script = Script::new("look", "return redis.call('GET', KEYS[1])");
+pub(super) static LOOK: Script = Script::new("look", "return redis.call('GET', KEYS[1])");
 /// How often a call is sent again after its slot's owner was looked at.
 const MOST_TRIES: u8 = 3;
 /// Where a sentinel's owner begins.
@@ -39,6 +39,8 @@ struct Inner {
     redis: Redis,
     keys: Keys,
     runtime: Handle,
+    /// It is known whether the store is new. Before that a call would take an empty one for one that lost its memory.
+    ready: AtomicBool,
     /// Whose each slot is, as far as it was looked at.
     met: RwLock<HashMap<u16, Owner>>,
     outcomes: Mutex<BTreeMap<&'static str, u64>>,
@@ -53,9 +55,15 @@ impl RedisCarrier {
             redis,
             keys,
             runtime,
+            ready: AtomicBool::new(false),
             met: RwLock::default(),
             outcomes: Mutex::default(),
         }))
+    }
+
+    /// Says that this node has joined the fleet. Before that no call is carried.
+    pub fn begin(&self) {
+        self.0.ready.store(true, Ordering::Release);
     }
 
     /// How many calls ended how.
@@ -66,6 +74,9 @@ impl RedisCarrier {
 
 impl Carrier for RedisCarrier {
     fn carry(&self, outgoing: Outgoing, then: Then) {
+        if !self.0.ready.load(Ordering::Acquire) {
+            return then(None);
+        }
         let tag = Tag::org(&outgoing.tag);
         let slot = self.0.redis.slot_of(tag.as_str().as_bytes());
         let errand = Errand {
@@ -78,7 +89,7 @@ impl Carrier for RedisCarrier {
 
     fn is_away(&self, tag: &str) -> bool {
         let slot = self.0.redis.slot_of(Tag::org(tag).as_str().as_bytes());
-        self.0.redis.is_away(slot)
+        !self.0.ready.load(Ordering::Acquire) || self.0.redis.is_away(slot)
     }
 }
 

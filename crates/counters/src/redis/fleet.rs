@@ -8,7 +8,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::Value;
-use super::call::{CALL, INSTALL, install};
+use super::call::{ADOPT, CALL, INSTALL, install};
+use super::carrier::LOOK;
 use super::client::Redis;
 use super::failure::Failure;
 use super::keys::Keys;
@@ -19,7 +20,7 @@ static BEAT: Script = Script::new("beat", include_str!("beat.lua"));
 
 /// Every script that nodes use, to be loaded when a server is connected to.
 pub fn scripts() -> Vec<&'static Script> {
-    vec![&CALL, &BEAT]
+    vec![&CALL, &BEAT, &LOOK, &INSTALL, &ADOPT]
 }
 
 /// How often a node says that it is alive.
@@ -30,6 +31,9 @@ const SILENT: u64 = 3_000_000;
 const REMEMBERED: Duration = Duration::from_mins(10);
 /// A store without its mark is new only if nobody has made the mark again after this time: whoever is alive would.
 const DOUBT: Duration = Duration::from_millis(1_250);
+/// How often and when a node that could not join tries again, before it goes on without.
+const ATTEMPTS: u32 = 10;
+const AGAIN: Duration = Duration::from_millis(20);
 /// Slots that are installed at a time.
 const AT_ONCE: usize = 256;
 
@@ -89,6 +93,16 @@ impl Fleet {
 
     /// Joins the fleet, and makes a store ready that was never used. `known` says that this node has used it before.
     pub async fn join(&self, info: &str, known: bool) -> Result<Found, Failure> {
+        for _ in 0..ATTEMPTS {
+            match self.try_to_join(info, known).await {
+                Err(Failure::NotRun(_)) => tokio::time::sleep(AGAIN).await,
+                joined => return joined,
+            }
+        }
+        self.try_to_join(info, known).await
+    }
+
+    async fn try_to_join(&self, info: &str, known: bool) -> Result<Found, Failure> {
         if self.say(info, known).await?.marked {
             return Ok(Found::InUse);
         }
@@ -163,7 +177,15 @@ impl Fleet {
                 let (redis, keys) = (self.redis.clone(), self.keys.clone());
                 asked.spawn(async move {
                     let build = move |link: &Link| install(link.owner(), &keys, [slot]);
-                    ask(&redis, slot, &INSTALL, build).await
+                    let mut asked = ask(&redis, slot, &INSTALL, build.clone()).await;
+                    for _ in 0..ATTEMPTS {
+                        if !matches!(asked, Err(Failure::NotRun(_))) {
+                            break;
+                        }
+                        tokio::time::sleep(AGAIN).await;
+                        asked = ask(&redis, slot, &INSTALL, build.clone()).await;
+                    }
+                    asked
                 });
             }
             for outcome in asked.join_all().await {

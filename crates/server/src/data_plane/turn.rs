@@ -15,6 +15,9 @@ use tollgate_counters::shared::node::Answer;
 use crate::clock;
 use crate::engine::Engine;
 
+/// A request that has to wait more often does without the store.
+const MOST_WAITS: u32 = 8;
+
 /// The snapshot a request is decided by: borrowed, or while it waits held on to.
 enum Held {
     Borrowed(Guard<Arc<Snapshot>>),
@@ -32,6 +35,8 @@ pub(super) struct Turn {
     pub(super) decided: usize,
     /// What the one at hand waited for.
     pub(super) answer: Option<Answer>,
+    /// How often it has waited.
+    waits: u32,
 }
 
 /// A turn that has to wait.
@@ -50,6 +55,7 @@ impl Turn {
             started,
             decided: 0,
             answer: None,
+            waits: 0,
         }
     }
 
@@ -72,6 +78,7 @@ impl Turn {
             turn: Self {
                 snapshot: Held::Kept(snapshot),
                 decided,
+                waits: if decided == self.decided { self.waits } else { 0 },
                 ..self
             },
         }
@@ -81,8 +88,14 @@ impl Turn {
 impl Waits {
     /// Waits for the answer, or until there will be none.
     pub(super) async fn heard(self) -> Turn {
+        let waits = self.turn.waits + 1;
+        let answer = match self.wait.answer().await {
+            Answer::Again if waits >= MOST_WAITS => Answer::Away,
+            answer => answer,
+        };
         Turn {
-            answer: Some(self.wait.answer().await),
+            answer: Some(answer),
+            waits,
             ..self.turn
         }
     }

@@ -58,12 +58,15 @@ impl<W: Waiter> Node<W> {
                 told.extend(borrowed.map(|waiting| (waiting.waiter, Answer::Again)));
             }
             other => {
+                let mut answer = Answer::Away;
                 if let Some(Reply::Late { now: store }) = other {
+                    // It did nothing, since the clock was taken to be another: now it is known.
                     line.offset = Some(nanos(*store).wrapping_sub(now));
+                    answer = Answer::Again;
                 }
                 for waiting in flight.needs.into_iter().chain(flight.borrows) {
                     kept.extend(waiting.kept);
-                    told.push((waiting.waiter, Answer::Away));
+                    told.push((waiting.waiter, answer.clone()));
                 }
             }
         }

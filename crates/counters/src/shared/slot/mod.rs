@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use tollgate_core::Mode;
 
-use super::call::{Call, Done, Grant, Micros, Name, Part, Reply, Seen, Terms};
+use super::call::{Call, Done, Grant, Kind, Micros, Name, Part, Reply, Seen, Terms};
 use crate::memory::Commit;
 use counter::Counter;
 
@@ -99,8 +99,8 @@ impl Slot {
             return Reply::Late { now };
         }
         let stale = |terms: &Terms| {
-            let [start, _, next] = terms.period;
-            start != 0 && now >= next
+            let [_, _, next] = terms.period;
+            terms.kind == Kind::Quota && now >= next
         };
         if call.subjects.iter().any(|subject| stale(&subject.terms)) {
             return Reply::Late { now };

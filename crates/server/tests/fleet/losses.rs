@@ -1,0 +1,91 @@
+//! Redis loses what it knew: less is let through, never more.
+
+use crate::common::wait_for;
+use crate::load::{hammer, nodes};
+use crate::servers;
+
+const LIMIT: u64 = 3_000;
+
+fn policy() -> Vec<String> {
+    let policy = format!(
+        "{{id: p, scope: org, algorithm: fixed_window, limit: {LIMIT}, window: 366d, failMode: closed}}"
+    );
+    vec![policy]
+}
+
+#[test]
+fn flushed_in_the_middle() {
+    let redis = servers::Server::start();
+    let nodes = nodes::<3>(&policy(), &redis.url());
+    let before = hammer(&nodes.each_ref(), "p", |tally| tally.allowed > 200);
+    redis.ok(&["FLUSHALL"]);
+    let after = hammer(&nodes.each_ref(), "p", |tally| tally.denied > 200);
+    println!("{} before, {} after", before.allowed, after.allowed);
+    assert!(before.allowed > 0 && before.denied == 0, "{before:?}");
+    assert!(before.allowed + after.allowed <= LIMIT, "{before:?} {after:?}");
+    // The nodes tell of it, and a limit that has not lost anything since counts again.
+    nodes[0].logs("Redis has lost its counters");
+    wait_for("a loss that is counted", || {
+        let told = nodes
+            .iter()
+            .map(|node| node.counted("tollgate_store_losses_total{region=\"local\"}"));
+        (told.sum::<u64>() > 0).then_some(())
+    });
+}
+
+#[test]
+fn killed_and_started_without_its_data() {
+    let mut redis = servers::Server::start();
+    let nodes = nodes::<3>(&policy(), &redis.url());
+    let before = hammer(&nodes.each_ref(), "p", |tally| tally.allowed > 200);
+    redis.kill();
+    redis.start_empty();
+    let after = hammer(&nodes.each_ref(), "p", |tally| tally.denied > 100);
+    println!(
+        "{} before, {} after, {} refused",
+        before.allowed, after.allowed, after.unavailable
+    );
+    assert!(before.allowed + after.allowed <= LIMIT, "{before:?} {after:?}");
+}
+
+#[test]
+fn a_node_that_is_killed_costs_what_it_had_on_lease() {
+    let redis = servers::Server::start();
+    let [first, second, mut third] = nodes::<3>(&policy(), &redis.url());
+    let before = hammer(&[&first, &second, &third], "p", |tally| tally.allowed > 300);
+    third.signal("KILL");
+    let after = hammer(&[&first, &second], "p", |tally| tally.denied > 200);
+    let total = before.allowed + after.allowed;
+    println!("{total} of {LIMIT}");
+    assert!(total <= LIMIT, "{before:?} {after:?}");
+    assert!(total * 100 >= LIMIT * 95, "{before:?} {after:?}");
+    third.restart("KILL");
+    let late = hammer(&[&third], "p", |tally| tally.denied > 20);
+    assert!(total + late.allowed <= LIMIT, "{late:?}");
+}
+
+#[test]
+fn a_node_that_ends_in_order_gives_back_what_it_had() {
+    let redis = servers::Server::start();
+    let [first, second] = nodes::<2>(&policy(), &redis.url());
+    let before = hammer(&[&first, &second], "p", |tally| tally.allowed > 300);
+    second.terminate();
+    assert!(second.wait().success());
+    let after = hammer(&[&first], "p", |tally| tally.denied > 100);
+    assert_eq!(before.allowed + after.allowed, LIMIT, "{before:?} {after:?}");
+}
+
+#[test]
+fn scripts_are_loaded_again() {
+    let redis = servers::Server::start();
+    let nodes = nodes::<2>(&policy(), &redis.url());
+    let before = hammer(&nodes.each_ref(), "p", |tally| tally.allowed > 100);
+    redis.ok(&["SCRIPT", "FLUSH"]);
+    let after = hammer(&nodes.each_ref(), "p", |tally| tally.denied > 100);
+    let total = before.allowed + after.allowed;
+    assert!(
+        total <= LIMIT && total * 100 >= LIMIT * 95,
+        "{before:?} {after:?}"
+    );
+    assert_eq!(after.unavailable, 0, "{after:?}");
+}

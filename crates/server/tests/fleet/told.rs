@@ -1,0 +1,51 @@
+//! What a fleet tells of itself.
+
+use serde_json::json;
+
+use crate::common::wait_for;
+use crate::load::{ORG, nodes};
+use crate::servers;
+
+#[test]
+fn nodes_store_and_leases_are_shown() {
+    let redis = servers::Server::start();
+    let policy = "{id: p, scope: org, algorithm: fixed_window, limit: 1000, window: 1h}".to_owned();
+    let nodes = nodes::<2>(&[policy], &redis.url());
+    nodes[0].allowed(&json!({"orgId": ORG}));
+    let fleet = wait_for("both nodes to be known", || {
+        let fleet = nodes[0].platform_admin().get("/v1/fleet").expect(200);
+        (fleet["nodes"].as_array().unwrap().len() == 2).then_some(fleet)
+    });
+    assert_eq!(fleet["region"], "local");
+    assert_eq!(fleet["store"]["kind"], "redis");
+    assert_eq!(fleet["store"]["away"], false);
+    assert!(fleet["leases"]["calls"].as_u64().unwrap() >= 1, "{fleet}");
+    let ready = nodes[0].ask_admin("GET", "/readyz").send().expect(200);
+    assert_eq!(ready["store"], "redis");
+}
+
+#[test]
+fn every_key_expires_and_routes_make_few_keys() {
+    let redis = servers::Server::start();
+    let policies = [
+        "{id: e, scope: endpoint, endpointPattern: \"/v1/*\", algorithm: token_bucket, limit: 1000, window: 1m}",
+        "{id: l, scope: org, algorithm: sliding_window_log, limit: 1000, window: 1m}",
+        "{id: q, scope: [org, ip], algorithm: quota, limit: 1000, window: month}",
+    ];
+    let [node] = nodes::<1>(&policies.map(str::to_owned), &redis.url());
+    for route in 0..300 {
+        node.allowed(
+            &json!({"orgId": "a}b{c", "ip": "203.0.113.9", "endpoint": format!("GET /v1/things/{route}")}),
+        );
+    }
+    let keys = redis.run(&["KEYS", "*"]);
+    let keys: Vec<&str> = keys.lines().filter(|key| !key.is_empty()).collect();
+    for key in &keys {
+        let left: i64 = redis.run(&["PTTL", key]).trim().parse().unwrap();
+        assert!(left > 300_000, "{key} lives for {left} ms");
+    }
+    let counters = keys
+        .iter()
+        .filter(|key| !key.contains("{fleet}") && !key.ends_with(":sentinel"));
+    assert!(counters.count() <= 4, "{keys:?}");
+}
