@@ -12,7 +12,7 @@ use super::trouble::Trouble;
 pub(super) struct Breaker {
     /// How long nothing at all may be heard while a reply is due.
     patience: Duration,
-    /// When the first call was sent that has passed its deadline, and nothing has been heard since.
+    /// Since when nothing has been heard, though a reply is overdue.
     silent: Option<Instant>,
     open: Option<Open>,
 }
@@ -50,9 +50,10 @@ impl Breaker {
         self.silent.is_none() && self.open.is_none()
     }
 
-    /// A reply to something sent then is overdue. True if no more calls are sent from now on.
-    pub(super) fn overdue(&mut self, sent: Instant, now: Instant) -> bool {
-        let silent = *self.silent.get_or_insert(sent);
+    /// A reply to something sent then is overdue; whether anything else was heard since tells a slow server from a
+    /// silent one. True if no more calls are sent from now on.
+    pub(super) fn overdue(&mut self, sent: Instant, heard: bool, now: Instant) -> bool {
+        let silent = *self.silent.get_or_insert(if heard { now } else { sent });
         now.saturating_duration_since(silent) >= self.patience && self.fail(Trouble::TimedOut, now)
     }
 
@@ -85,18 +86,18 @@ mod tests {
         let start = Instant::now();
         let mut breaker = Breaker::new(2 * MS);
         for ms in 0..18 {
-            assert!(!breaker.overdue(start + ms * MS, start + (ms + 2) * MS));
+            assert!(!breaker.overdue(start + ms * MS, false, start + (ms + 2) * MS));
         }
         assert!(breaker.open().is_none() && !breaker.is_calm());
         assert_eq!(breaker.answered(start + 19 * MS), None);
         assert!(breaker.is_calm());
         assert!(
-            !breaker.overdue(start + 20 * MS, start + 22 * MS),
+            !breaker.overdue(start + 20 * MS, false, start + 22 * MS),
             "silence begins anew"
         );
-        assert!(breaker.overdue(start + 38 * MS, start + 40 * MS));
+        assert!(breaker.overdue(start + 38 * MS, false, start + 40 * MS));
         assert!(
-            !breaker.overdue(start + 39 * MS, start + 41 * MS),
+            !breaker.overdue(start + 39 * MS, false, start + 41 * MS),
             "it is said once"
         );
         assert_eq!(breaker.answered(start + 70 * MS), Some(30 * MS));
@@ -107,15 +108,31 @@ mod tests {
     fn a_single_question_without_any_reply_is_enough() {
         let start = Instant::now();
         let mut breaker = Breaker::new(2 * MS);
-        assert!(breaker.overdue(start, start + breaker.patience()));
+        assert!(breaker.overdue(start, false, start + breaker.patience()));
+    }
+
+    #[test]
+    fn a_slow_server_is_not_a_silent_one() {
+        let start = Instant::now();
+        let mut breaker = Breaker::new(2 * MS);
+        for ms in (0..1000).step_by(15) {
+            // What is due has been so for long, but something else has come meanwhile.
+            assert!(!breaker.overdue(start, true, start + (ms + 14) * MS));
+            assert_eq!(breaker.answered(start + (ms + 15) * MS), None);
+        }
+        assert!(!breaker.overdue(start, true, start + 1020 * MS));
+        assert!(
+            breaker.overdue(start, false, start + 1040 * MS),
+            "it has fallen silent"
+        );
     }
 
     #[test]
     fn is_more_patient_with_calls_that_may_take_longer() {
         let start = Instant::now();
         let mut breaker = Breaker::new(100 * MS);
-        assert!(!breaker.overdue(start, start + 399 * MS));
-        assert!(breaker.overdue(start, start + 400 * MS));
+        assert!(!breaker.overdue(start, false, start + 399 * MS));
+        assert!(breaker.overdue(start, false, start + 400 * MS));
     }
 
     #[test]

@@ -2,18 +2,19 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use redis::Value;
 use tokio::sync::{Notify, watch};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::address::Server;
-use super::census::{self, Census, Plan};
+use super::census::{self, Plan};
 use super::dial::Dialler;
 use super::errand::{Answer, Errand};
 use super::failure::{Failure, Why};
@@ -23,12 +24,9 @@ use super::primary::{Means, Primary};
 use super::script::{Parts, Script};
 use super::settings::Settings;
 use super::slots::{self, SLOTS};
-use super::trouble::{StartError, Trouble};
+use super::survey::survey;
+use super::trouble::StartError;
 
-/// How often the map of the slots is asked for when nothing seems wrong.
-const MAP_EVERY: Duration = Duration::from_secs(2);
-/// How often it is asked for when something does.
-const MAP_AGAIN: Duration = Duration::from_millis(50);
 /// How old the word of a server may be that it is a primary.
 const FRESH: Duration = Duration::from_secs(1);
 /// Servers that others may name beyond those of the map.
@@ -48,16 +46,16 @@ impl fmt::Debug for Redis {
 
 pub(super) struct Inner {
     pub(super) means: Arc<Means>,
-    map: ArcSwap<Map>,
+    pub(super) map: ArcSwap<Map>,
     known: Mutex<HashMap<Server, Kept>>,
     /// How the search for a Cluster's map has gone.
-    found: watch::Sender<Option<Result<(), StartError>>>,
+    pub(super) found: watch::Sender<Option<Result<(), StartError>>>,
     surveyor: OnceLock<AbortHandle>,
 }
 
 /// Which primary serves a slot.
-struct Map {
-    primaries: Vec<Arc<Primary>>,
+pub(super) struct Map {
+    pub(super) primaries: Vec<Arc<Primary>>,
     slots: Vec<Option<u16>>,
 }
 
@@ -81,22 +79,28 @@ impl Drop for Inner {
 impl Redis {
     /// Connects to the server, or to every primary of the Cluster.
     pub async fn connect(settings: Settings) -> Result<Self, StartError> {
-        let redis = Self::later(settings)?;
+        let redis = Self::start(settings, true)?;
         let runtime = redis.0.means.settings.runtime.clone();
         let inner = redis.0.clone();
         // The timers and sockets are the runtime's, whoever waits here.
         let settled = runtime.spawn(async move { inner.settled().await }).await;
         settled.unwrap_or(Err(StartError::Ended))?;
+        redis.0.means.quiet.store(false, Ordering::Relaxed);
         Ok(redis)
     }
 
     /// Goes on trying to connect in the background; until that has happened no call runs.
     pub fn later(settings: Settings) -> Result<Self, StartError> {
+        Self::start(settings, false)
+    }
+
+    fn start(settings: Settings, quiet: bool) -> Result<Self, StartError> {
         let dialler = Dialler::new(&settings)?;
         let means = Arc::new(Means {
             dialler,
             settings,
             astray: Notify::new(),
+            quiet: AtomicBool::new(quiet),
         });
         let inner = Arc::new(Inner {
             means: means.clone(),
@@ -149,9 +153,9 @@ impl Redis {
     /// `build` makes keys and arguments for the connection they are sent on. It is asked again each time the call has
     /// to be sent again, which happens only where it is certain that nothing was executed.
     ///
-    /// `then` is told the outcome exactly once: at once and on this thread if the call can't be sent, else on the
-    /// runtime when the reply comes, after the deadline if it must be, and after five seconds in any case. How long to
-    /// wait for it is the caller's own affair. It must not block.
+    /// `then` is told the outcome exactly once: at once and on this thread if the call can't be sent, so hold no lock
+    /// that it takes; else on the runtime when the reply comes, after the deadline if it must be, and five seconds
+    /// after it in any case. How long to wait for it is the caller's own affair. It must not block.
     pub fn call<B, T>(&self, slot: u16, script: &'static Script, build: B, then: T)
     where
         B: FnMut(&Link) -> Parts + Send + 'static,
@@ -194,13 +198,15 @@ impl Redis {
         let Some(connection) = primary.connection() else {
             return false;
         };
-        let asked = self.0.means.settings.runtime.spawn(async move {
+        let patience = self.0.means.settings.connect_timeout;
+        let asking = async move {
             let nodes = connection.line().ask_text(&["CLUSTER", "NODES"]).await.ok()?;
             connection.learn().await.ok()?;
             Some((nodes, connection.link()))
-        });
+        };
+        let asked = self.0.means.settings.runtime.spawn(timeout(patience, asking));
         match asked.await {
-            Ok(Some((nodes, link))) => link.owner() == owner && census::has_handed_over(&nodes, slot),
+            Ok(Ok(Some((nodes, link)))) => link.owner() == owner && census::has_handed_over(&nodes, slot),
             _ => false,
         }
     }
@@ -241,15 +247,15 @@ impl Inner {
     fn meet(&self, known: &mut HashMap<Server, Kept>, server: Server) -> Arc<Primary> {
         let kept = known.entry(server.clone()).or_insert_with(|| {
             let settings = &self.means.settings;
-            let primary = Arc::new(Primary::new(server, settings.deadline));
-            let keeper = settings.runtime.spawn(primary.clone().keep(self.means.clone()));
+            let primary = Arc::new(Primary::new(server, self.means.clone()));
+            let keeper = settings.runtime.spawn(primary.clone().keep());
             Kept(primary, keeper.abort_handle())
         });
         kept.0.clone()
     }
 
     /// Puts a map in force. Whom it does not name is left, once calls under way have their replies.
-    fn adopt(&self, plan: &Plan) {
+    pub(super) fn adopt(&self, plan: &Plan) {
         let mut known = self.known.lock();
         let mut primaries = Vec::new();
         for (place, server) in plan.primaries.iter().enumerate() {
@@ -290,73 +296,5 @@ impl Inner {
             settled.map_err(|trouble| StartError::of(&primary.server, trouble))?;
         }
         Ok(())
-    }
-
-    /// Asks everyone for the map, or those named in the address if there is nobody yet.
-    async fn take_census(&self) -> Result<Vec<Census>, StartError> {
-        let secure = self.means.settings.address.secure;
-        let patience = self.means.settings.connect_timeout;
-        let mut asked = JoinSet::new();
-        for primary in &self.map.load().primaries {
-            if let Some(connection) = primary.connection().filter(|connection| !connection.is_closed()) {
-                let server = primary.server.clone();
-                asked.spawn(async move {
-                    timeout(patience, Census::take(connection.line(), &server, secure)).await
-                });
-            }
-        }
-        let told = asked.join_all().await;
-        let told: Vec<Census> = told.into_iter().filter_map(|told| told.ok()?.ok()).collect();
-        if !told.is_empty() {
-            return Ok(told);
-        }
-        let mut failure = None;
-        let known: Vec<Server> = self
-            .map
-            .load()
-            .primaries
-            .iter()
-            .map(|primary| primary.server.clone())
-            .collect();
-        for server in self.means.settings.address.servers.iter().chain(&known) {
-            let asking = async {
-                let line = self.means.dialler.dial(server).await?;
-                Census::take(&line, server, secure).await
-            };
-            match timeout(patience, asking).await.unwrap_or(Err(Trouble::TimedOut)) {
-                Ok(census) => return Ok(vec![census]),
-                Err(trouble) => failure = failure.or(Some(StartError::of(server, trouble))),
-            }
-        }
-        Err(failure.unwrap_or(StartError::Ended))
-    }
-}
-
-/// Keeps the map of a Cluster right.
-async fn survey(inner: Weak<Inner>, means: Arc<Means>) {
-    let mut lost = false;
-    loop {
-        let Some(inner) = inner.upgrade() else { return };
-        let begun = Instant::now();
-        match inner.take_census().await {
-            Ok(told) => {
-                inner.adopt(&Plan::of(&told));
-                inner.found.send_replace(Some(Ok(())));
-                if std::mem::take(&mut lost) {
-                    tracing::info!(address = %means.settings.address, "the Redis Cluster is found again");
-                }
-            }
-            Err(error) => {
-                if !std::mem::replace(&mut lost, true) {
-                    tracing::warn!("{error}; nobody else knows the Redis Cluster either");
-                }
-                inner.found.send_replace(Some(Err(error)));
-                means.astray.notify_one();
-            }
-        }
-        drop(inner);
-        // However often someone asks, the servers are not asked more often than this.
-        tokio::time::sleep(MAP_AGAIN.saturating_sub(begun.elapsed())).await;
-        let _ = timeout(MAP_EVERY, means.astray.notified()).await;
     }
 }

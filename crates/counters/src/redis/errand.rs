@@ -73,25 +73,20 @@ impl<B: FnMut(&Link) -> Parts> Errand<B> {
         let mut last = Why::Moved;
         for _ in 0..ATTEMPTS {
             let reply = self.send(&stop, deadline).await?;
-            let (why, next) = match judge(reply) {
-                Verdict::Ran(value) => {
-                    stop.primary.answered();
-                    return Ok(value);
-                }
-                Verdict::Failed(error) => {
-                    stop.primary.answered();
-                    return Err(Failure::Failed(error));
-                }
+            let verdict = judge(reply);
+            if let Verdict::NotRun(why @ (Why::Loading | Why::DiskError | Why::Busy), _) = verdict {
+                stop.primary.fail(Trouble::Unwell(why));
+                return Err(Failure::NotRun(why));
+            }
+            stop.primary.answered();
+            let (why, next) = match verdict {
+                Verdict::Ran(value) => return Ok(value),
+                Verdict::Failed(error) => return Err(Failure::Failed(error)),
                 Verdict::Moved(to) => (Why::Moved, follow(&self.redis, &stop, &to, false, deadline).await),
                 Verdict::Ask(to) => (Why::Moved, follow(&self.redis, &stop, &to, true, deadline).await),
-                Verdict::NotRun(Why::NoScript, _) => {
-                    // Once told, it knows.
-                    let next = if stop.untold {
-                        Err(Why::NoScript)
-                    } else {
-                        Ok(Stop { untold: true, ..stop })
-                    };
-                    (Why::NoScript, next)
+                // Once told, it knows.
+                Verdict::NotRun(Why::NoScript, _) if !stop.untold => {
+                    (Why::NoScript, Ok(Stop { untold: true, ..stop }))
                 }
                 Verdict::NotRun(Why::TryAgain, _) => {
                     tokio::time::sleep(PAUSE).await;
@@ -122,7 +117,7 @@ impl<B: FnMut(&Link) -> Parts> Errand<B> {
         if stop.asking {
             before.push(redis::cmd("ASKING"));
         }
-        let sent = Instant::now();
+        let sent = stop.primary.now_sent();
         let exchange = stop.seat.exchange(&before, self.script.call(&parts));
         tokio::pin!(exchange);
         let reply = match timeout_at(deadline.into(), &mut exchange).await {
@@ -159,19 +154,16 @@ impl<B: FnMut(&Link) -> Parts> Errand<B> {
     /// Does what a refusal calls for beyond the call itself.
     fn take_note(&self, stop: &Stop, why: Why, error: &str) {
         match why {
-            Why::Loading | Why::DiskError | Why::Busy => return stop.primary.fail(Trouble::Unwell(why)),
             Why::ReadOnly | Why::MasterDown => stop.primary.doubt(),
             Why::ClusterDown => self.redis.means.astray.notify_one(),
             Why::NotPermitted => stop.seat.connection().complain(&stop.primary.server, error),
             _ => {}
         }
-        stop.primary.answered();
     }
 }
 
 /// Goes to the server that another one names.
 async fn follow(redis: &Inner, from: &Stop, to: &str, asking: bool, deadline: Instant) -> Result<Stop, Why> {
-    from.primary.answered();
     let server = Server::told(to, &from.primary.server).ok_or(Why::Moved)?;
     let primary = redis.primary_at(server).ok_or(Why::Moved)?;
     if !asking {

@@ -23,6 +23,7 @@ mod primary;
 mod script;
 mod settings;
 mod slots;
+mod survey;
 mod trouble;
 
 pub use ::redis::Value;

@@ -1,7 +1,7 @@
 //! One primary: its connection, which is made anew whenever it is lost, and whether calls are sent there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
@@ -28,11 +28,14 @@ pub(super) const LIFETIME: Duration = Duration::from_secs(5);
 /// A primary.
 pub(super) struct Primary {
     pub(super) server: Server,
+    means: Arc<Means>,
     connection: ArcSwapOption<Connection>,
     breaker: Mutex<Breaker>,
     /// The breaker has nothing to be told of replies, and lets calls pass: what is asked for each of them.
     calm: AtomicBool,
     open: AtomicBool,
+    /// How many replies there were.
+    heard: AtomicU64,
     /// Someone wants to know at once who is there.
     doubt: Notify,
     standing: watch::Sender<Standing>,
@@ -48,22 +51,33 @@ pub(super) enum Standing {
     Down(Trouble),
 }
 
+/// When something was sent, and how many replies there were until then.
+#[derive(Clone, Copy)]
+pub(super) struct Sent {
+    at: Instant,
+    heard: u64,
+}
+
 /// What a primary needs to connect.
 pub(super) struct Means {
     pub(super) settings: Settings,
     pub(super) dialler: Dialler,
     /// The map of the slots may not be right any longer.
     pub(super) astray: Notify,
+    /// Whoever waits for the connection says himself what is wrong.
+    pub(super) quiet: AtomicBool,
 }
 
 impl Primary {
-    pub(super) fn new(server: Server, deadline: Duration) -> Self {
+    pub(super) fn new(server: Server, means: Arc<Means>) -> Self {
         Self {
             server,
             connection: ArcSwapOption::empty(),
-            breaker: Mutex::new(Breaker::new(deadline)),
+            breaker: Mutex::new(Breaker::new(means.settings.deadline)),
+            means,
             calm: AtomicBool::new(true),
             open: AtomicBool::new(false),
+            heard: AtomicU64::new(0),
             doubt: Notify::new(),
             standing: watch::Sender::new(Standing::Connecting),
             serving: AtomicBool::new(false),
@@ -71,7 +85,8 @@ impl Primary {
     }
 
     /// Keeps a connection for as long as it is polled.
-    pub(super) async fn keep(self: Arc<Self>, means: Arc<Means>) {
+    pub(super) async fn keep(self: Arc<Self>) {
+        let means = &self.means;
         loop {
             let opening = Connection::open(&means.dialler, &self.server, &means.settings);
             let opened = timeout(means.settings.connect_timeout, opening).await;
@@ -118,19 +133,18 @@ impl Primary {
 
     /// Asks who is there. The silence of a server without calls is noticed by this.
     async fn learn(&self, connection: &Connection) -> Result<(), Trouble> {
-        let sent = Instant::now();
+        let sent = self.now_sent();
         let learning = connection.learn();
         tokio::pin!(learning);
         let patience = self.breaker.lock().patience();
-        if let Ok(learnt) = timeout(patience, &mut learning).await {
-            return learnt;
+        while sent.at.elapsed() < LIFETIME {
+            if let Ok(learnt) = timeout(patience, &mut learning).await {
+                return learnt;
+            }
+            self.overdue(sent);
         }
-        self.overdue(sent);
-        let learnt = timeout(LIFETIME, learning).await;
-        learnt.unwrap_or_else(|_| {
-            connection.close();
-            Err(Trouble::TimedOut)
-        })
+        connection.close();
+        Err(Trouble::TimedOut)
     }
 
     /// The connection, if there is one; whether calls may use it is another question.
@@ -172,26 +186,37 @@ impl Primary {
         self.doubt.notify_one();
     }
 
+    /// Something is sent now.
+    pub(super) fn now_sent(&self) -> Sent {
+        Sent {
+            at: Instant::now(),
+            heard: self.heard.load(Ordering::Relaxed),
+        }
+    }
+
     /// Takes note of a reply that a working server gives.
     pub(super) fn answered(&self) {
-        if !self.calm.load(Ordering::Acquire) {
-            let mut breaker = self.breaker.lock();
-            let ended = breaker.answered(Instant::now());
-            self.publish(&breaker);
-            drop(breaker);
-            if let Some(lasted) = ended {
-                if self.serves() {
-                    tracing::info!(server = %self.server, ?lasted, "Redis answers again");
-                }
-                self.standing.send_replace(Standing::Up);
+        self.heard.fetch_add(1, Ordering::Relaxed);
+        if self.calm.load(Ordering::Acquire) {
+            return;
+        }
+        let mut breaker = self.breaker.lock();
+        let ended = breaker.answered(Instant::now());
+        self.publish(&breaker);
+        drop(breaker);
+        if let Some(lasted) = ended {
+            if self.is_told_of() {
+                tracing::info!(server = %self.server, ?lasted, "Redis answers again");
             }
+            self.standing.send_replace(Standing::Up);
         }
     }
 
     /// Takes note of a reply that should have come by now.
-    pub(super) fn overdue(&self, sent: Instant) {
+    pub(super) fn overdue(&self, sent: Sent) {
+        let heard = self.heard.load(Ordering::Relaxed) != sent.heard;
         let mut breaker = self.breaker.lock();
-        let begun = breaker.overdue(sent, Instant::now());
+        let begun = breaker.overdue(sent.at, heard, Instant::now());
         self.publish(&breaker);
         drop(breaker);
         if begun {
@@ -228,8 +253,13 @@ impl Primary {
         }
     }
 
+    /// Whether its outages are logged.
+    fn is_told_of(&self) -> bool {
+        self.serves() && !self.means.quiet.load(Ordering::Relaxed)
+    }
+
     fn begun(&self, trouble: &Trouble) {
-        if self.serves() {
+        if self.is_told_of() {
             tracing::warn!(server = %self.server, "Redis {trouble}; it is sent no calls until it answers again");
         }
         self.doubt();
@@ -240,7 +270,7 @@ impl Primary {
         self.open.store(breaker.open().is_some(), Ordering::Release);
     }
 
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use tollgate_counters::redis::{Failure, Redis, Value, Why};
 
 use crate::node::{
-    COUNT, connect, count, impatient, known, not_run, outcome, owner, send, settings, until, until_counted,
+    COUNT, connect, count, impatient, known, not_run, outcome, owner, refused, send, settings, until,
+    until_counted,
 };
 use crate::servers::Server;
 
@@ -58,7 +59,10 @@ async fn the_silence_of_a_server_without_calls_is_noticed_too() {
     until("its word to be too old", async || !redis.is_alive_primary(&owner)).await;
     server.resume();
     until("the end of it", async || redis.health()[0].open_since.is_none()).await;
-    assert!(redis.is_alive_primary(&owner), "it is the same as before");
+    until("it to be known as the same as before", async || {
+        redis.is_alive_primary(&owner)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -231,4 +235,21 @@ async fn a_user_without_the_right_is_one_clear_line() {
         "{lines:?}"
     );
     assert!(!lines[0].contains("secret"));
+}
+
+#[tokio::test]
+async fn what_is_wrong_at_the_start_is_for_the_caller_to_tell() {
+    let log = Log::default();
+    let _listening = log.listen();
+    let server = Server::start_with(&["--maxmemory-policy", "allkeys-lru"]);
+    refused(settings(&server.url())).await;
+    assert_eq!(log.lines(), Vec::<String>::new());
+    // Whoever does not wait for it finds it in the log.
+    let _redis = Redis::later(settings(&server.url())).unwrap();
+    until("the line", async || log.lines().len() == 1).await;
+    assert!(
+        log.lines()[0].contains("maxmemory-policy allkeys-lru"),
+        "{:?}",
+        log.lines()
+    );
 }
