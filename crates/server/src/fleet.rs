@@ -164,9 +164,12 @@ impl Fleet {
 
     /// Gives back what is held, and leaves.
     pub async fn leave(&self) {
-        self.shared.sweep(true);
         let leaving = async {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            // Calls under way may still bring leases.
+            for _ in 0..5 {
+                self.shared.sweep(true);
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
             self.nodes.leave().await
         };
         let _ = tokio::time::timeout(LAST_CALLS, leaving).await;

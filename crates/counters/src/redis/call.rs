@@ -132,6 +132,7 @@ fn arguments(call: &Call) -> Doubles {
             want.lease.node,
             want.lease.number,
             u64::from(want.soft),
+            u64::from(want.opens),
         ]);
     }
     doubles

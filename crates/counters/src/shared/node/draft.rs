@@ -86,6 +86,7 @@ impl<W: Waiter> Node<W> {
                 },
                 lease,
                 soft: pool.soft,
+                opens: lacking > 0,
             });
             flight.lends.push((key, lease, *terms));
         }

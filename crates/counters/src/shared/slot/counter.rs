@@ -329,7 +329,7 @@ impl Counter {
         }
         let end = if want.soft { MOST } else { limit };
         let amount = want.amount.min(end.saturating_sub(self.used(now)));
-        let unopened = kind == Kind::First && self.numbers[1] == 0;
+        let unopened = kind == Kind::First && self.numbers[1] == 0 && !want.opens;
         if amount == 0 || unopened {
             return (0, 0);
         }
