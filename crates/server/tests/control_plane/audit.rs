@@ -77,6 +77,32 @@ fn every_change_is_told_newest_first() {
 }
 
 #[test]
+fn an_export_comes_in_pieces_and_is_whole() {
+    let (_server, admin) = golden();
+    // More than are read at once, every third for another org.
+    admin.set("/v1/orgs/globex", &json!({"tier": "gold"}));
+    for app in 0..300 {
+        let org = if app % 3 == 0 { "globex" } else { "acme" };
+        admin.set(&format!("/v1/orgs/{org}/apps/app-{app}"), &json!({}));
+    }
+    let export = |target: &str| {
+        let export = admin.get(target);
+        assert_eq!(export.header("content-type"), Some("application/jsonl"));
+        assert!(export.is_in_pieces(), "{:?}", export.headers);
+        lines(export.text())
+    };
+    let all = export("/v1/audit?format=jsonl");
+    let revisions: Vec<u64> = all.iter().map(|row| row["revision"].as_u64().unwrap()).collect();
+    assert_eq!(revisions, (1..=304).collect::<Vec<_>>());
+    let mut own = all;
+    own.retain(|row| row["orgId"] == "globex");
+    assert_eq!(own.len(), 101);
+    assert_eq!(export("/v1/orgs/globex/audit?format=jsonl"), own);
+    let none = export("/v1/orgs/initech/audit?format=jsonl");
+    assert_eq!(none, Vec::<Value>::new());
+}
+
+#[test]
 fn a_tenant_is_told_of_its_own_org_alone() {
     let (_server, admin) = golden();
     admin.set("/v1/orgs/globex", &json!({"tier": "gold"}));
