@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::sync::MutexGuard;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tollgate_catalog::document::Problems;
-use tollgate_catalog::repository::{Author, Change, Kind, Place, RepositoryError, Written};
+use tollgate_catalog::repository::{Author, Change, Once, RepositoryError, Written};
 
 use super::contents::Contents;
 use super::references;
-use super::{Catalogue, CatalogueError, FileSet};
+use super::{Catalogue, CatalogueError};
 
 /// How long a writer waits for a turn: if the database does not answer, none comes.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -37,6 +37,10 @@ pub enum WriteError {
     InUse(String),
     /// It names something that is not there, in a sentence.
     Unknown(String),
+    /// Another has taken over the request that it was for.
+    Overtaken,
+    /// The database is known to be away, so that it was not asked.
+    Away,
     /// The database did not answer.
     Repository(RepositoryError),
     /// What is known of the orgs can't be read from disk.
@@ -69,27 +73,33 @@ impl Catalogue {
     /// Waits for a turn at writing, though not for a database that is known to be away.
     pub async fn turn(&self) -> Result<Turn<'_>, WriteError> {
         if self.metrics.is_catalogue_away() {
-            return Err(RepositoryError::Late.into());
+            return Err(WriteError::Away);
         }
-        let turn = timeout(PATIENCE, async {
-            let mut contents = self.contents.lock().await;
-            self.catch_up_locked(&mut contents).await?;
-            Ok(Turn {
-                catalogue: self,
-                contents,
-            })
-        });
-        turn.await.unwrap_or_else(|_| Err(RepositoryError::Late.into()))
+        let deadline = Instant::now() + PATIENCE;
+        let contents = timeout_at(deadline, self.contents.lock()).await;
+        // Whoever had the turn before may have found out meanwhile that there is no database.
+        if self.metrics.is_catalogue_away() {
+            return Err(WriteError::Away);
+        }
+        let mut contents = contents.map_err(|_| RepositoryError::Locked)?;
+        let caught_up = timeout_at(deadline, self.catch_up_locked(&mut contents)).await;
+        caught_up.map_err(|_| RepositoryError::Late)??;
+        Ok(Turn {
+            catalogue: self,
+            contents,
+        })
     }
 }
 
 impl Turn<'_> {
-    /// Writes some changes, all or none: compiled with all the rest before they are committed.
+    /// Writes some changes, all or none: compiled with all the rest before they are committed. What is done `once`
+    /// only is written together with its answer.
     pub async fn commit(
         mut self,
         author: &Author,
         changes: &[Change],
         dry_run: bool,
+        once: Option<&Once<'_>>,
     ) -> Result<Outcome, WriteError> {
         let catalogue = self.catalogue;
         let file = catalogue.file.load_full();
@@ -107,28 +117,23 @@ impl Turn<'_> {
             return Ok(Outcome::WouldBeWritten);
         }
         let known = self.contents.revision;
-        match catalogue.repository.write(known, author, changes).await? {
+        let written = match once {
+            Some(once) => {
+                catalogue
+                    .repository
+                    .write_once(known, author, changes, once)
+                    .await
+            }
+            None => catalogue.repository.write(known, author, changes).await,
+        };
+        match written? {
             Written::Behind => Ok(Outcome::Behind),
+            Written::Overtaken => Err(WriteError::Overtaken),
             Written::At(revision) => {
                 next.revision = revision;
                 catalogue.put_in_force(&mut self.contents, next, snapshot);
                 Ok(Outcome::Written(revision))
             }
         }
-    }
-}
-
-impl FileSet {
-    /// Whether the policy file says what an entry is.
-    pub fn owns(&self, place: &Place) -> bool {
-        let (set, id) = (&self.set, &place.id);
-        self.given
-            && match place.kind {
-                Kind::Tier => set.tiers.contains(id),
-                Kind::Org => set.orgs.iter().any(|org| org.id == *id),
-                Kind::Policy => set.policies.iter().any(|policy| policy.id == *id),
-                Kind::EndpointClasses => !set.endpoint_classes.is_empty(),
-                _ => false,
-            }
     }
 }

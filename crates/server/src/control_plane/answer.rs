@@ -3,8 +3,8 @@
 use axum::http::header::ETAG;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
-use serde_json::Value;
-use tollgate_catalog::repository::Entry;
+use serde_json::{Map, Value};
+use tollgate_catalog::repository::{Entry, RepositoryError};
 
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
@@ -72,6 +72,12 @@ pub(super) fn document(entry: &Entry) -> Value {
     serde_json::from_str(&entry.body).unwrap_or(Value::Null)
 }
 
+/// Something that the policy file owns, as it would be written by API.
+pub(super) fn of_file(mut written: Map<String, Value>) -> Value {
+    written.insert("source".to_owned(), Value::from("file"));
+    Value::Object(written)
+}
+
 /// A document as it is shown: without the hash of a secret, and with instants as they are written in requests.
 pub(super) fn presentable(mut document: Value) -> Value {
     let Some(members) = document.as_object_mut() else {
@@ -96,9 +102,18 @@ impl From<WriteError> for Problem {
             )),
             WriteError::InUse(sentence) => Self::conflict(sentence),
             WriteError::Unknown(sentence) => Self::unprocessable(sentence),
+            WriteError::Overtaken => Self::conflict(
+                "This took so long that another request with its Idempotency-Key is carried out instead.",
+            ),
+            // It was said when that began.
+            WriteError::Away => Self::catalogue_unavailable(),
             WriteError::Disk(error) => {
                 tracing::error!("the catalogue on disk can't be read: {error}");
                 Self::catalogue_unavailable()
+            }
+            WriteError::Repository(RepositoryError::Locked) => {
+                tracing::error!("a write was refused: {}", RepositoryError::Locked);
+                Self::catalogue_locked()
             }
             WriteError::Repository(error) => {
                 tracing::error!("the catalogue did not answer: {error}");

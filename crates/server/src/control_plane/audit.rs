@@ -1,10 +1,13 @@
 //! `/v1/audit`: who changed what and when, before and after.
 
+use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 use tollgate_catalog::model::check_id;
-use tollgate_catalog::repository::JournalRow;
+use tollgate_catalog::repository::{JournalRow, Repository, RepositoryError};
 
 use super::answer::{Answer, Answered, listed, presentable};
 use super::ask::{Ask, Path};
@@ -14,8 +17,8 @@ use super::rule::Rule;
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
 
-/// How many rows an export reads at once.
-const ROWS: i64 = 1_000;
+/// How many rows an export reads at once. Each may be as large as a body.
+const ROWS: i64 = 100;
 
 /// The routes of this file.
 pub(super) fn group() -> Group {
@@ -29,7 +32,8 @@ pub(super) fn group() -> Group {
     };
     Group {
         name: "Audit",
-        about: "Who changed what and when, before and after, each row chained to the one before.",
+        about: "Who changed what and when, before and after, each row chained to the one before. What is about an org \
+                is all that belongs to it, the org itself, and the tokens of its tenants.",
         routes: vec![
             rows(
                 Route::get("/v1/audit", index, "listAudit", "List changes, newest first")
@@ -120,19 +124,54 @@ async fn page(ask: &Ask, org: Option<&str>) -> Answered {
     Ok(listed(rows.iter().map(shown).collect(), next))
 }
 
+/// All changes up to now, oldest first. They are read as fast as the client takes them, so that little of even a long
+/// journal is in memory. Should the database go away meanwhile, the connection breaks off.
 async fn export(ask: &Ask, org: Option<&str>) -> Result<Response, Problem> {
-    let (mut after, mut lines) = (0, String::new());
-    loop {
-        let rows = ask.plane.catalogue.repository().journal(after, ROWS).await;
-        let rows = rows.map_err(WriteError::from)?;
-        let Some(last) = rows.last() else { break };
-        after = last.revision;
-        for row in rows.iter().filter(|row| org.is_none() || row.org() == org) {
-            lines.push_str(&shown(row).to_string());
+    let repository = ask.plane.catalogue.repository().clone();
+    let end = repository.head().await.map_err(WriteError::from)?;
+    let org = org.map(str::to_owned);
+    let (sender, pages) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let mut after = 0;
+        while after < end {
+            let page = lines_after(&repository, after, org.as_deref()).await;
+            let lines = match page {
+                Ok((_, last)) if last == after => return,
+                Ok((lines, last)) => {
+                    after = last;
+                    Ok(lines)
+                }
+                Err(error) => {
+                    tracing::error!("an export of the audit broke off: {error}");
+                    after = end;
+                    Err(error)
+                }
+            };
+            // Whoever is gone needs no more.
+            if sender.send(lines).await.is_err() {
+                return;
+            }
+        }
+    });
+    let lines = Body::from_stream(ReceiverStream::new(pages));
+    Ok(([(CONTENT_TYPE, "application/jsonl")], lines).into_response())
+}
+
+/// A page of the journal as lines, of all orgs or of one, and the number of its last row.
+async fn lines_after(
+    repository: &Repository,
+    mut after: i64,
+    org: Option<&str>,
+) -> Result<(String, i64), RepositoryError> {
+    let mut lines = String::new();
+    for row in repository.journal(after, ROWS).await? {
+        after = row.revision;
+        if org.is_none() || row.org().as_deref() == org {
+            lines.push_str(&shown(&row).to_string());
             lines.push('\n');
         }
     }
-    Ok(([(CONTENT_TYPE, "application/jsonl")], lines).into_response())
+    Ok((lines, after))
 }
 
 fn shown(row: &JournalRow) -> Value {

@@ -3,7 +3,7 @@
 use std::io::{BufReader, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ use crate::fleet::{
 };
 use crate::postgres::Postgres;
 
-/// Refused writes may take some seconds, since the database is given time. They must not pile up.
-const REFUSED_WITHIN: Duration = Duration::from_secs(15);
+/// How many decisions each node has to make while there is no database.
+const DECISIONS: u64 = 1_000;
 
 #[test]
 fn a_killed_database_stops_no_decision() {
@@ -27,10 +27,19 @@ fn a_killed_database_stops_no_decision() {
 
 #[test]
 fn a_hanging_database_stops_no_decision() {
-    episode(|postgres| postgres.pause(), |postgres| postgres.resume());
+    let waits = episode(|postgres| postgres.pause(), |postgres| postgres.resume());
+    // Each waits while the database is given time. One behind the other, the last would wait six times as long.
+    for waits in waits {
+        let (shortest, longest) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
+        assert!(*longest < *shortest * 3, "writes wait for each other: {waits:?}");
+    }
 }
 
-fn episode(take_away: impl FnOnce(&mut Postgres), bring_back: impl FnOnce(&mut Postgres)) {
+/// Gives how long the writes that were sent to each node all at once waited to be refused.
+fn episode(
+    take_away: impl FnOnce(&mut Postgres),
+    bring_back: impl FnOnce(&mut Postgres),
+) -> [Vec<Duration>; 2] {
     let mut postgres = Postgres::start();
     let nodes = two_nodes(&postgres.create());
     let [a, b] = &nodes;
@@ -39,15 +48,15 @@ fn episode(take_away: impl FnOnce(&mut Postgres), bring_back: impl FnOnce(&mut P
     let loads = nodes.each_ref().map(|node| Load::on(node.http));
 
     take_away(&mut postgres);
-    std::thread::scope(|scope| {
-        for node in &nodes {
+    let before = loads.each_ref().map(Load::made);
+    let waits = std::thread::scope(|scope| {
+        let sent = nodes.each_ref().map(|node| {
             // Several, of which some have to wait for others.
-            for ask in [ask_policy(node, 5_000), ask_override(node, 6_000)] {
-                for ask in [ask.clone(), ask.clone(), ask] {
-                    scope.spawn(|| refused(ask));
-                }
-            }
-        }
+            let asks = [ask_policy(node, 5_000), ask_override(node, 6_000)];
+            let asks = asks.into_iter().flat_map(|ask| [ask.clone(), ask.clone(), ask]);
+            asks.map(|ask| scope.spawn(|| refused(ask))).collect::<Vec<_>>()
+        });
+        sent.map(|asks| asks.into_iter().map(|ask| ask.join().unwrap()).collect())
     });
     for node in &nodes {
         until("the node to notice", || {
@@ -56,8 +65,27 @@ fn episode(take_away: impl FnOnce(&mut Postgres), bring_back: impl FnOnce(&mut P
         let ready = node.ask_admin("GET", "/readyz").send().expect(200);
         assert_eq!(ready["catalogue"], "away");
         assert_eq!(ready["status"], "ready");
-        refused(ask_policy(node, 5_000));
+        let errors = || {
+            node.stderr()
+                .lines()
+                .filter(|line| line.contains("ERROR"))
+                .count()
+        };
+        let before = errors();
+        for _ in 0..20 {
+            refused(ask_policy(node, 5_000));
+        }
+        assert!(
+            errors() < before + 20,
+            "each write is an error: {}",
+            node.stderr()
+        );
         assert_eq!(seen(node), Some(1_000));
+    }
+    for (load, before) in loads.iter().zip(before) {
+        until("decisions without a database", || {
+            load.made() > before + DECISIONS
+        });
     }
 
     bring_back(&mut postgres);
@@ -86,14 +114,14 @@ fn episode(take_away: impl FnOnce(&mut Postgres), bring_back: impl FnOnce(&mut P
         assert_eq!(times("the catalogue's database does not answer"), 1, "{log}");
         assert_eq!(times("the catalogue's database answers again"), 1, "{log}");
     }
+    waits
 }
 
-fn refused(ask: Ask) {
+/// How long a write waited to be refused.
+fn refused(ask: Ask) -> Duration {
     let started = Instant::now();
-    let answer = ask.send();
-    let taken = started.elapsed();
-    answer.problem(503);
-    assert!(taken < REFUSED_WITHIN, "refused after {taken:?}");
+    ask.send().problem(503);
+    started.elapsed()
 }
 
 #[test]
@@ -115,45 +143,43 @@ fn a_node_ends_although_its_database_hangs() {
 /// Somebody who asks for decisions all the time.
 struct Load {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<u64>,
+    made: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
 }
 
 impl Load {
     fn on(address: SocketAddr) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let thread = std::thread::spawn(move || ask_until(address, &stopped));
-        Self { stop, thread }
+        let (stop, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, making) = (stop.clone(), made.clone());
+        let thread = std::thread::spawn(move || ask_until(address, &stopped, &making));
+        Self { stop, made, thread }
+    }
+
+    /// How many decisions there have been.
+    fn made(&self) -> u64 {
+        self.made.load(Ordering::Relaxed)
     }
 
     /// Ends it; not a single decision may have failed.
     fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
-        let decisions = self.thread.join().expect("every check is answered");
-        assert!(decisions > 1_000, "only {decisions} decisions");
+        self.thread.join().expect("every check is answered");
     }
 }
 
-fn ask_until(address: SocketAddr, stopped: &AtomicBool) -> u64 {
+fn ask_until(address: SocketAddr, stopped: &AtomicBool, made: &AtomicU64) {
     let body = json!({"orgId": ORG, "cost": 0}).to_string();
     let request = format!(
         "POST /v1/check HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
     let mut reader = BufReader::new(connect(address));
-    let mut decisions = 0;
     while !stopped.load(Ordering::Relaxed) {
-        let asked = Instant::now();
         reader.get_mut().write_all(request.as_bytes()).unwrap();
         let decision = Answer::read(&mut reader, "POST").expect(200);
         assert_eq!(decision["allowed"], true, "{decision}");
-        assert!(
-            asked.elapsed() < Duration::from_secs(5),
-            "a decision took too long"
-        );
-        decisions += 1;
+        made.fetch_add(1, Ordering::Relaxed);
         // Not all the machine's time.
         pause(Duration::from_micros(500));
     }
-    decisions
 }

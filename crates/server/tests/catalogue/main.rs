@@ -13,7 +13,10 @@ mod postgres;
 
 mod away;
 mod disk;
+mod frozen;
 mod killed;
 mod listen;
+mod once;
 mod propagation;
+mod reload;
 mod rollouts;

@@ -115,13 +115,25 @@ impl Answer {
             body: Vec::new(),
         };
         if method != "HEAD" && status >= 200 && status != 204 {
-            let length = answer.header("content-length").expect("a content-length");
-            answer.body = vec![0; length.parse().unwrap()];
-            reader
-                .read_exact(&mut answer.body)
-                .expect("as long a body as announced");
+            if answer.is_in_pieces() {
+                loop {
+                    let piece = piece(reader);
+                    if piece.is_empty() {
+                        break;
+                    }
+                    answer.body.extend(piece);
+                }
+            } else {
+                let length = answer.header("content-length").expect("a content-length");
+                answer.body = bytes(reader, length.parse().unwrap());
+            }
         }
         answer
+    }
+
+    /// Whether it came without a word on how long it will be.
+    pub fn is_in_pieces(&self) -> bool {
+        self.header("transfer-encoding") == Some("chunked")
     }
 
     /// The only value of a header.
@@ -176,4 +188,22 @@ impl Answer {
         assert_eq!(problem["message"], problem["detail"]);
         problem["detail"].as_str().expect("a detail").to_owned()
     }
+}
+
+/// The next piece of a body that comes in pieces; the last is empty.
+fn piece(reader: &mut impl BufRead) -> Vec<u8> {
+    let mut size = String::new();
+    reader.read_line(&mut size).expect("the size of a piece");
+    let size = usize::from_str_radix(size.trim_end(), 16);
+    let piece = bytes(reader, size.expect("a size in hexadecimal"));
+    assert_eq!(bytes(reader, 2), b"\r\n", "a piece of another size");
+    piece
+}
+
+fn bytes(reader: &mut impl BufRead, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    reader
+        .read_exact(&mut bytes)
+        .expect("as long a body as announced");
+    bytes
 }

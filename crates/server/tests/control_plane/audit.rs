@@ -77,6 +77,32 @@ fn every_change_is_told_newest_first() {
 }
 
 #[test]
+fn an_export_comes_in_pieces_and_is_whole() {
+    let (_server, admin) = golden();
+    // More than are read at once, every third for another org.
+    admin.set("/v1/orgs/globex", &json!({"tier": "gold"}));
+    for app in 0..300 {
+        let org = if app % 3 == 0 { "globex" } else { "acme" };
+        admin.set(&format!("/v1/orgs/{org}/apps/app-{app}"), &json!({}));
+    }
+    let export = |target: &str| {
+        let export = admin.get(target);
+        assert_eq!(export.header("content-type"), Some("application/jsonl"));
+        assert!(export.is_in_pieces(), "{:?}", export.headers);
+        lines(export.text())
+    };
+    let all = export("/v1/audit?format=jsonl");
+    let revisions: Vec<u64> = all.iter().map(|row| row["revision"].as_u64().unwrap()).collect();
+    assert_eq!(revisions, (1..=304).collect::<Vec<_>>());
+    let mut own = all;
+    own.retain(|row| row["orgId"] == "globex");
+    assert_eq!(own.len(), 101);
+    assert_eq!(export("/v1/orgs/globex/audit?format=jsonl"), own);
+    let none = export("/v1/orgs/initech/audit?format=jsonl");
+    assert_eq!(none, Vec::<Value>::new());
+}
+
+#[test]
 fn a_tenant_is_told_of_its_own_org_alone() {
     let (_server, admin) = golden();
     admin.set("/v1/orgs/globex", &json!({"tier": "gold"}));
@@ -102,6 +128,60 @@ fn a_tenant_is_told_of_its_own_org_alone() {
     let operator = admin.with_role("operator", None);
     assert_eq!(operator.items("/v1/audit"), admin.items("/v1/audit"));
     operator.get("/v1/audit/verify").expect(200);
+}
+
+#[test]
+fn a_tenant_is_told_who_made_and_revoked_its_tokens() {
+    let (_server, admin) = golden();
+    admin.set("/v1/orgs/acm", &json!({"tier": "gold"}));
+    let tenant = admin.with_role("tenant-admin", Some("acme"));
+    let made = json!({"role": "tenant-viewer", "orgId": "acme", "name": "the dashboard"});
+    let made = tenant.post("/v1/tokens", &made).expect(201);
+    let id = made["id"].as_str().unwrap();
+    tenant.remove(&format!("/v1/tokens/{id}"));
+    // Nobody else's, whatever they are called.
+    let other = admin.with_role("tenant-admin", Some("acm"));
+    let name = "\",\"orgId\":\"acme\",\"";
+    let named = json!({"role": "operator", "name": name});
+    admin.post("/v1/tokens", &named).expect(201);
+
+    let own = tenant.items("/v1/audit?limit=1000");
+    let tokens: Vec<&Value> = own.iter().filter(|row| row["kind"] == "token").collect();
+    let [revoked, making, tenants_own] = &tokens[..] else {
+        panic!("{own:?}")
+    };
+    assert_eq!((&making["id"], &revoked["id"]), (&made["id"], &made["id"]));
+    assert_eq!(making["after"]["name"], "the dashboard");
+    assert_eq!(
+        (&making["before"], &revoked["after"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(revoked["before"], making["after"]);
+    assert_eq!(
+        making["actor"],
+        format!("token:{}", tenants_own["id"].as_str().unwrap())
+    );
+    assert_eq!(tenants_own["actor"], "admin-token");
+    for row in tokens {
+        assert_eq!(row["orgId"], "acme");
+    }
+    let mut exported = lines(tenant.get("/v1/audit?format=jsonl").text());
+    exported.reverse();
+    assert_eq!(exported, own);
+    let text = json!(own).to_string();
+    for secret in [tenant.secret(), made["secret"].as_str().unwrap(), "secret"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    assert!(own.iter().all(|row| row["after"].get("hash").is_none()), "{text}");
+    let others = other.items("/v1/audit");
+    assert_eq!(others.iter().filter(|row| row["kind"] == "token").count(), 1);
+    // What goes with an org is told where the org's end is.
+    admin.remove("/v1/orgs/acme");
+    let gone = admin.items("/v1/orgs/acme/audit");
+    assert_eq!(
+        (&gone[0]["kind"], &gone[1]["kind"]),
+        (&json!("org"), &json!("token"))
+    );
 }
 
 #[test]
