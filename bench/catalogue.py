@@ -224,15 +224,15 @@ class Writer(threading.Thread):
 
 
 def load(node):
-    """Checks a second, and the node's CPU seconds for a million of them."""
-    command = ["taskset", "-c", str(OTHERS), "wrk", "-t1", "-c32", f"-d{SECONDS}s", "-s", os.path.join(HERE, "catalogue.lua"), f"http://{node.http}"]
+    """Checks a second, how many that were, and the node's CPU seconds."""
+    command = ["taskset", "-c", str(OTHERS), "wrk", "-t1", "-c32", "--timeout", "30s", f"-d{SECONDS}s", "-s", os.path.join(HERE, "catalogue.lua"), f"http://{node.http}"]
     before = node.cpu_seconds()
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     used = node.cpu_seconds() - before
     if "Non-2xx" in output or "Socket errors" in output:
         sys.exit(f"the load was not answered:\n{output}")
     requests = int(re.search(r"(\d+) requests in", output).group(1))
-    return float(re.search(r"Requests/sec:\s+([\d.]+)", output).group(1)), used / requests * 1e6
+    return float(re.search(r"Requests/sec:\s+([\d.]+)", output).group(1)), requests, used
 
 
 def under_writes(node, writes_to, where):
@@ -243,21 +243,24 @@ def under_writes(node, writes_to, where):
     ran = {what: [] for what in [None, *WRITES]}
     for _ in range(ROUNDS):
         for what in ran:
-            before, started = writer.written, time.monotonic()
+            before = writer.written
             if what:
                 writer.what = what
                 writer.going.set()
-            ran[what].append(load(node))
+            rate, checks, cpu = load(node)
             writer.going.clear()
-            ran[what][-1] += ((writer.written - before) / (time.monotonic() - started),)
+            ran[what].append((rate, cpu / checks, checks, cpu, writer.written - before))
     writer.ends = True
     writer.join()
-    median = {what: [statistics.median(column) for column in zip(*rounds)] for what, rounds in ran.items()}
-    (quiet, quiet_cpu, _) = median[None]
-    print(f"\n{where}\n  {quiet:>9,.0f} checks/s, {quiet_cpu:5.2f} CPU s for a million: no writes")
-    for (_, _, what) in WRITES:
-        busy, cpu, rate = next(median[known] for known in WRITES if known[2] == what)
-        print(f"  {busy:>9,.0f} checks/s, {cpu:5.2f} CPU s for a million: {busy / quiet:.2f} x, by CPU {quiet_cpu / cpu:.2f} x: {rate:.0f} writes/s of {what}")
+    quiet, quiet_cpu = statistics.median(run[0] for run in ran[None]), statistics.median(run[1] for run in ran[None])
+    print(f"\n{where}\n  {quiet:>8,.0f} checks/s, {quiet_cpu * 1e6:5.2f} CPU s for a million: no writes")
+    for what in WRITES:
+        busy, cpu = statistics.median(run[0] for run in ran[what]), statistics.median(run[1] for run in ran[what])
+        # What a write costs does not depend on how many checks the load got through beside it.
+        each = statistics.median((cpu - checks * quiet_cpu) / writes for (_, _, checks, cpu, writes) in ran[what])
+        rate = statistics.median(run[4] for run in ran[what]) / SECONDS
+        print(f"  {busy:>8,.0f} checks/s, {cpu * 1e6:5.2f} CPU s for a million: {rate:.0f} writes/s of {what[2]}")
+        print(f"           {busy / quiet:.2f} x; {each * 1e3:.2f} CPU ms a write, so {1 - 100 * each:.2f} x of a core at a hundred a second")
 
 
 def one_node(directory):

@@ -5,17 +5,18 @@ mod beside;
 mod buckets;
 mod common;
 mod compile;
-mod epochs;
 mod explain;
+mod idle;
 mod ids;
 mod keys;
 mod limit;
 mod org;
 mod overriding;
+mod policy_values;
 mod resolve;
 mod sets;
 mod table;
-mod warm;
+mod woken;
 
 use std::sync::Arc;
 

@@ -38,10 +38,11 @@ impl Catalogue {
         let mut away = false;
         let mut cooled = Instant::now();
         loop {
-            if cooled.elapsed() > WARM && self.engine.snapshot().compiled_orgs() > COMPILED {
+            if cooled.elapsed() > WARM {
                 self.cool().await;
                 cooled = Instant::now();
             }
+            self.settle().await;
             if changes.is_none() {
                 changes = self.repository.changes().await.ok();
             }
@@ -80,10 +81,22 @@ impl Catalogue {
         }
     }
 
-    /// Forgets what is compiled of all orgs: most were asked for once and have been idle since.
+    /// Forgets what is compiled of all orgs if that is much: most were asked for once and have been idle since.
     async fn cool(&self) {
         let _alone = self.contents.lock().await;
-        self.engine.install(self.engine.snapshot_full().cooled());
+        let snapshot = self.engine.snapshot_full();
+        if snapshot.compiled_orgs() > COMPILED {
+            self.engine.install(snapshot.cooled());
+        }
+    }
+
+    /// Lets orgs that were asked for since the snapshot was made be found quicker.
+    async fn settle(&self) {
+        if self.engine.snapshot().is_settled() {
+            return;
+        }
+        let _alone = self.contents.lock().await;
+        self.engine.install(self.engine.snapshot_full().settled());
     }
 
     /// Puts in force what was written since this node last looked.

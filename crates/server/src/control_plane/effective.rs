@@ -103,7 +103,7 @@ fn shown(one: &Effective<'_>) -> Value {
         "scope": limit.scope_name,
         "endpointPattern": limit.pattern.to_string(),
         "for": one.who,
-        "from": origin(limit),
+        "from": origin(limit, base.map(|hidden| hidden.rule.limit)),
         "values": {
             "algorithm": value(&|limit| json!(algorithm_name(limit))),
             "limit": value(&|limit| json!(limit.rule.limit)),
