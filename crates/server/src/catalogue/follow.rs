@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tollgate_catalog::repository::{Change, Entry, Kind, Place};
+use tollgate_catalog::repository::{Change, Entry, JournalRow, Kind, Place};
 use tollgate_catalog::snapshot::Snapshot;
 
 use super::contents::{Contents, Held, OF_AN_ORG, matters};
@@ -53,7 +53,7 @@ impl Catalogue {
                 }
             };
             tokio::select! {
-                () = announced => {}
+                revision = announced => if self.has_come_to(revision).await { continue },
                 () = tokio::time::sleep(POLL) => {}
             }
             let known = self.revision();
@@ -99,19 +99,36 @@ impl Catalogue {
         self.engine.install(self.engine.snapshot_full().settled());
     }
 
+    /// Whether a change was taken note of. If this node is writing, it may be that very one.
+    async fn has_come_to(&self, revision: i64) -> bool {
+        self.contents.lock().await.revision >= revision
+    }
+
     /// Puts in force what was written since this node last looked.
     pub async fn catch_up(&self) -> Result<(), CatalogueError> {
         // Writers are not made to wait for a database that does not answer.
-        if self.repository.head().await? == self.revision() {
+        let rows = self.repository.journal(self.revision(), ROWS).await?;
+        if rows.is_empty() {
             return Ok(());
         }
         let mut contents = self.contents.lock().await;
-        self.catch_up_locked(&mut contents).await
+        self.take_up(&mut contents, rows).await
     }
 
     pub(super) async fn catch_up_locked(&self, contents: &mut Contents) -> Result<(), CatalogueError> {
+        let rows = self.repository.journal(contents.revision, ROWS).await?;
+        self.take_up(contents, rows).await
+    }
+
+    /// Takes up rows of the journal, and those that come after them.
+    async fn take_up(
+        &self,
+        contents: &mut Contents,
+        mut rows: Vec<JournalRow>,
+    ) -> Result<(), CatalogueError> {
         loop {
-            let rows = self.repository.journal(contents.revision, ROWS).await?;
+            let more = i64::try_from(rows.len()).is_ok_and(|read| read >= ROWS);
+            rows.retain(|row| row.revision > contents.revision);
             let Some(last) = rows.last() else {
                 return Ok(());
             };
@@ -142,6 +159,10 @@ impl Catalogue {
                 }
                 Err(error) => return Err(error),
             }
+            if !more {
+                return Ok(());
+            }
+            rows = self.repository.journal(contents.revision, ROWS).await?;
         }
     }
 
