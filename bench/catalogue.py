@@ -1,22 +1,36 @@
 #!/usr/bin/env python3
-"""A large catalogue in a real PostgreSQL: how long a node takes to start, what it holds in memory, how soon a
+"""A large catalogue in a real database: how long a node takes to start, what it holds in memory, how soon a
 change on one node decides on the other, and what a hundred policy writes a second cost those who ask for decisions.
 
-    bench/catalogue.py [ORGS]      ten overrides each; 100,000 unless told otherwise, ten times that for the last row
+    bench/catalogue.py [ORGS] [PART…]
+
+ORGS have ten overrides each: 100,000 unless told otherwise, and ten times that for the last row of `memory`. The parts
+are `propagation`, `sqlite` (writes to the one node that is asked), `postgres` (writes to another node) and `memory`; all
+of them unless told otherwise.
 """
 import sys
 
 # Its neighbour http.py would be taken for the module of that name.
 sys.path.pop(0)
-import glob, http.client, json, os, re, shutil, signal, socket, statistics, subprocess, tempfile, threading, time
+import glob, http.client, json, os, re, shutil, signal, socket, sqlite3, statistics, subprocess, tempfile, threading, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 RELEASE = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "release")
 POSTGRES = sorted(glob.glob("/usr/lib/postgresql/*/bin"))
 TOKEN = "the token of every node of this benchmark"
-ORGS = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+SCALE = [int(given) for given in sys.argv[1:] if given.isdigit()]
+PARTS = [given for given in sys.argv[1:] if not given.isdigit()] or ["propagation", "sqlite", "postgres", "memory"]
+ORGS = SCALE[0] if SCALE else 100_000
 ACTIVE, CHANGES, ROUNDS, SECONDS = 10_000, 200, 7, 3
+# The node that is measured has a core of its own, all else the other.
+MEASURED, OTHERS = 0, 1
+# What is written: a field of a policy, and for whom of those who ask that makes a difference.
+WRITES = [
+    ("key", "limit", "the limit of a policy that no override is for"),
+    ("app", "limit", "the limit of a policy, for which each busy org has ten of its own"),
+    ("app", "burst", "the burst of a policy, which ten overrides of each busy org take over"),
+]
 
 
 def as_postgres(command):
@@ -28,9 +42,9 @@ class Postgres:
 
     def __init__(self, directory):
         self.data = os.path.join(directory, "data")
+        os.mkdir(directory)
         if os.geteuid() == 0:
             shutil.chown(directory, "postgres")
-            os.chmod(directory, 0o755)
         binaries = POSTGRES[-1]
         run(as_postgres([f"{binaries}/initdb", "--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync", "--pgdata", self.data]))
         self.port = free_port()
@@ -80,6 +94,10 @@ class Node:
         self.connection.request("POST", "/v1/check", json.dumps(body))
         return json.loads(self.connection.getresponse().read())
 
+    def cpu_seconds(self):
+        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def resident(self):
         status = open(f"/proc/{self.process.pid}/status").read()
         return int(re.search(r"RssAnon:\s+(\d+)", status).group(1)) * 1024
@@ -110,15 +128,19 @@ def until(is_so):
         time.sleep(0.001)
 
 
-def fill(postgres, name, orgs):
-    """The tables by a node, the rows by SQL: a million by API would take an hour."""
-    postgres.sql(postgres.url("postgres"), f"CREATE DATABASE {name}")
-    url = postgres.url(name)
-    node = Node(url)
+def make_tables(database):
+    """By a node; the rows come by SQL: a million by API would take an hour."""
+    node = Node(database)
     node.ask("PUT", "/v1/tiers/gold", {"tier": "gold"})
     for scope, limit in [("org", 1_000_000_000), ("app", 100_000_000), ("key", 10_000_000)]:
         node.ask("PUT", "/v1/ratelimit/policies", {"id": scope, "scope": scope, "algorithm": "token_bucket", "limit": limit, "window": "1s"})
     node.stop()
+
+
+def fill(postgres, name, orgs):
+    postgres.sql(postgres.url("postgres"), f"CREATE DATABASE {name}")
+    url = postgres.url(name)
+    make_tables(url)
     number = "lpad(org::text, 8, '0')"
     postgres.sql(url, f"""INSERT INTO tollgate_entries SELECT 'org', '', 'org-' || {number},
         json_build_object('orgId', 'org-' || {number}, 'tier', 'gold'), 1 FROM generate_series(1, {orgs}) org""")
@@ -127,6 +149,20 @@ def fill(postgres, name, orgs):
         'reason', 'agreed by contract'), 1 FROM generate_series(1, {orgs}) org, generate_series(0, 9) app""")
     postgres.sql(url, "VACUUM ANALYZE tollgate_entries")
     return url
+
+
+def fill_file(directory, orgs):
+    path = os.path.join(directory, "catalogue.sqlite")
+    make_tables(f"sqlite:{path}")
+    database = sqlite3.connect(path)
+    entry = "INSERT INTO tollgate_entries (kind, org, id, body, revision) VALUES (?, ?, ?, ?, 1)"
+    for org in (f"org-{number:08}" for number in range(1, orgs + 1)):
+        database.execute(entry, ("org", "", org, json.dumps({"orgId": org, "tier": "gold"})))
+        bodies = [{"orgId": org, "appId": f"app-{app}", "policyId": "app", "limit": 1_000_000 + app, "reason": "agreed by contract"} for app in range(10)]
+        database.executemany(entry, [("override", org, f"{app:020}", json.dumps(body)) for app, body in enumerate(bodies)])
+    database.commit()
+    database.close()
+    return f"sqlite:{path}"
 
 
 def wake(node, orgs):
@@ -163,9 +199,9 @@ def propagation(a, b):
 class Writer(threading.Thread):
     """A hundred policy writes a second, while there are any to make."""
 
-    def __init__(self, node, policy):
+    def __init__(self, node):
         super().__init__(daemon=True)
-        self.node, self.policy, self.going, self.written, self.ends = node, policy, threading.Event(), 0, False
+        self.node, self.going, self.written, self.ends, self.what = node, threading.Event(), 0, False, WRITES[0]
 
     def run(self):
         connection = http.client.HTTPConnection(self.node.admin)
@@ -174,7 +210,9 @@ class Writer(threading.Thread):
             if not self.going.wait(0.1):
                 next_at = time.monotonic()
                 continue
-            body = {"id": self.policy, "scope": self.policy, "algorithm": "token_bucket", "limit": 100_000_000 + self.written, "window": "1s"}
+            policy, field, _ = self.what
+            body = {"id": policy, "scope": policy, "algorithm": "token_bucket", "limit": 100_000_000, "window": "1s"}
+            body[field] = 100_000_000 + self.written
             connection.request("PUT", "/v1/ratelimit/policies", json.dumps(body), {"Authorization": f"Bearer {TOKEN}"})
             answer = connection.getresponse()
             if answer.status >= 300:
@@ -185,49 +223,81 @@ class Writer(threading.Thread):
             time.sleep(max(0.0, next_at - time.monotonic()))
 
 
-def load(address, core, seconds):
-    command = ["taskset", "-c", str(core), "wrk", "-t1", "-c32", f"-d{seconds}s", "-s", os.path.join(HERE, "catalogue.lua"), f"http://{address}"]
+def load(node):
+    """Checks a second, how many that were, and the node's CPU seconds."""
+    command = ["taskset", "-c", str(OTHERS), "wrk", "-t1", "-c32", "--timeout", "30s", f"-d{SECONDS}s", "-s", os.path.join(HERE, "catalogue.lua"), f"http://{node.http}"]
+    before = node.cpu_seconds()
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    used = node.cpu_seconds() - before
     if "Non-2xx" in output or "Socket errors" in output:
         sys.exit(f"the load was not answered:\n{output}")
-    return float(re.search(r"Requests/sec:\s+([\d.]+)", output).group(1))
+    requests = int(re.search(r"(\d+) requests in", output).group(1))
+    return float(re.search(r"Requests/sec:\s+([\d.]+)", output).group(1)), requests, used
 
 
-def throughput(node, writes_to, policy, whose):
-    """The node that is asked has a core, the load the other; writes are made on another node beside the load."""
-    writer = Writer(writes_to, policy)
+def under_writes(node, writes_to, where):
+    """Each kind of write in turn with none, so that what else the machine does meets all of them."""
+    writer = Writer(writes_to)
     writer.start()
-    quiet, busy, rates = [], [], []
-    load(node.http, 1, SECONDS)
+    load(node)
+    ran = {what: [] for what in [None, *WRITES]}
     for _ in range(ROUNDS):
-        quiet.append(load(node.http, 1, SECONDS))
-        before, started = writer.written, time.monotonic()
-        writer.going.set()
-        busy.append(load(node.http, 1, SECONDS))
-        writer.going.clear()
-        rates.append((writer.written - before) / (time.monotonic() - started))
+        for what in ran:
+            before = writer.written
+            if what:
+                writer.what = what
+                writer.going.set()
+            rate, checks, cpu = load(node)
+            writer.going.clear()
+            ran[what].append((rate, cpu / checks, checks, cpu, writer.written - before))
     writer.ends = True
     writer.join()
-    quiet, busy = statistics.median(quiet), statistics.median(busy)
-    print(f"checks/s: {quiet:,.0f} without writes, {busy:,.0f} with {statistics.median(rates):.0f} writes/s of a policy {whose}: {busy / quiet:.2f} x")
+    quiet, quiet_cpu = statistics.median(run[0] for run in ran[None]), statistics.median(run[1] for run in ran[None])
+    print(f"\n{where}\n  {quiet:>8,.0f} checks/s, {quiet_cpu * 1e6:5.2f} CPU s for a million: no writes")
+    for what in WRITES:
+        busy, cpu = statistics.median(run[0] for run in ran[what]), statistics.median(run[1] for run in ran[what])
+        # What a write costs does not depend on how many checks the load got through beside it.
+        each = statistics.median((cpu - checks * quiet_cpu) / writes for (_, _, checks, cpu, writes) in ran[what])
+        rate = statistics.median(run[4] for run in ran[what]) / SECONDS
+        print(f"  {busy:>8,.0f} checks/s, {cpu * 1e6:5.2f} CPU s for a million: {rate:.0f} writes/s of {what[2]}")
+        print(f"           {busy / quiet:.2f} x; {each * 1e3:.2f} CPU ms a write, so {1 - 100 * each:.2f} x of a core at a hundred a second")
+
+
+def one_node(directory):
+    node = Node(fill_file(directory, ORGS), core=MEASURED)
+    under_writes(node, node, "SQLite, written to by the node that is asked")
+    node.stop()
+
+
+def fleet(url):
+    writes_to, node = Node(url), Node(url, core=MEASURED)
+    under_writes(node, writes_to, "PostgreSQL, written to by another node")
+    writes_to.stop()
+    node.stop()
 
 
 def main():
+    os.sched_setaffinity(0, {OTHERS})
     with tempfile.TemporaryDirectory() as directory:
-        postgres = Postgres(directory)
+        os.chmod(directory, 0o755)
+        if "sqlite" in PARTS:
+            one_node(directory)
+        if PARTS == ["sqlite"]:
+            return
+        postgres = Postgres(os.path.join(directory, "postgres"))
         try:
             url = fill(postgres, "large", ORGS)
-            million = memory(url, ORGS)
-            a, b = Node(url), Node(url)
-            propagation(a, b)
-            b.stop()
-            c = Node(url, core=0)
-            throughput(c, a, "key", "that no override is for")
-            throughput(c, a, "app", "that every org has ten overrides of")
-            c.stop()
-            a.stop()
-            larger = memory(fill(postgres, "larger", ORGS * 10), ORGS * 10)
-            print(f"resident memory, ten times the overrides: {larger / million:.2f} x")
+            if "propagation" in PARTS:
+                a, b = Node(url), Node(url)
+                propagation(a, b)
+                a.stop()
+                b.stop()
+            if "postgres" in PARTS:
+                fleet(url)
+            if "memory" in PARTS:
+                million = memory(url, ORGS)
+                larger = memory(fill(postgres, "larger", ORGS * 10), ORGS * 10)
+                print(f"resident memory, ten times the overrides: {larger / million:.2f} x")
         finally:
             postgres.stop()
 

@@ -9,7 +9,7 @@ use tollgate_catalog::Request;
 use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord};
 use tollgate_catalog::snapshot::{Archive, Snapshot, Span};
-use tollgate_core::{IdHash, KeySeed, Timestamp};
+use tollgate_core::{IdHash, KeySeed, Mode, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
 const ORGS: usize = 50;
@@ -66,7 +66,7 @@ fn filed() -> (Snapshot, Arc<Numbers>) {
     let orgs: Vec<(IdHash, Span)> = (0..ORGS as u64)
         .map(|at| (SEED.id(format!("org-{at}").as_bytes()), Span { at, bytes: 1 }))
         .collect();
-    (policies().with_archive(archive.clone(), &orgs), archive)
+    (policies().with_archive(archive.clone(), orgs), archive)
 }
 
 /// The limit that an org has, or nothing if that can't be said.
@@ -91,10 +91,49 @@ fn a_filed_org_is_read_once_when_it_is_asked_for() {
         }
     }
     assert_eq!(archive.read.load(Ordering::Relaxed), ORGS);
-    assert_eq!(snapshot.compiled_orgs(), ORGS);
+    // Those of the file are compiled from the start.
+    assert_eq!(snapshot.compiled_orgs(), ORGS + 1);
     assert_eq!(
         (limit(&snapshot, "of-file"), limit(&snapshot, "nobody")),
         (Some(7), Some(7))
+    );
+}
+
+#[test]
+fn the_record_of_another_org_is_not_taken() {
+    let archive = Arc::new(Numbers::default());
+    let orgs = vec![(SEED.id(b"org-a"), Span { at: 3, bytes: 1 })];
+    let snapshot = policies().with_archive(archive, orgs);
+    assert_eq!(limit(&snapshot, "org-a"), Some(7));
+    assert_eq!(limit(&snapshot, "org-3"), Some(7));
+}
+
+#[test]
+fn threads_that_ask_at_once_find_the_same_and_once_settled_nothing_is_read() {
+    let (snapshot, archive) = filed();
+    assert!(snapshot.is_settled());
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let snapshot = &snapshot;
+            scope.spawn(move || {
+                for number in (0..ORGS as u64).map(|number| (number * 7 + thread) % ORGS as u64) {
+                    assert_eq!(limit(snapshot, &format!("org-{number}")), Some(100 + number));
+                }
+            });
+        }
+    });
+    assert_eq!(snapshot.compiled_orgs(), ORGS + 1);
+    assert!(!snapshot.is_settled());
+    let settled = snapshot.settled();
+    let reads = archive.read.load(Ordering::Relaxed);
+    for number in 0..ORGS as u64 {
+        assert_eq!(limit(&settled, &format!("org-{number}")), Some(100 + number));
+    }
+    assert!(settled.is_settled());
+    assert_eq!(archive.read.load(Ordering::Relaxed), reads);
+    assert_eq!(
+        (settled.org_count(), settled.compiled_orgs()),
+        (ORGS + 1, ORGS + 1)
     );
 }
 
@@ -128,7 +167,7 @@ fn a_cooled_snapshot_reads_again_what_is_asked_for() {
     assert_eq!(cooled.compiled_orgs(), 0);
     assert_eq!(all(&cooled), before);
     assert_eq!(archive.read.load(Ordering::Relaxed), 2 * ORGS);
-    // What is not their own is found in the epoch before.
+    // What does not concern them leaves them compiled.
     let reads = archive.read.load(Ordering::Relaxed);
     let text = "tiers: [{tier: Pro}]\npolicies: [{id: rate, algorithm: fixed_window, limit: 7, window: 1m}]";
     let same = cooled.with_common(&parse_policy_set(text).unwrap(), NOW).unwrap();
@@ -137,6 +176,37 @@ fn a_cooled_snapshot_reads_again_what_is_asked_for() {
     let text = "policies: [{id: rate, algorithm: fixed_window, limit: 8, window: 1m}]";
     let other = cooled.with_common(&parse_policy_set(text).unwrap(), NOW).unwrap();
     assert_eq!(all(&other), before);
+}
+
+#[test]
+fn a_change_of_what_an_override_sets_itself_does_not_concern_it() {
+    let (snapshot, archive) = filed();
+    let after = |snapshot: &Snapshot, values: &str| {
+        let text = format!(
+            "tiers: [{{tier: Pro}}]\npolicies: [{{id: rate, algorithm: fixed_window, {values}, window: 1m}}]"
+        );
+        snapshot
+            .with_common(&parse_policy_set(&text).unwrap(), NOW)
+            .unwrap()
+    };
+    let mode = |snapshot: &Snapshot| {
+        let request = Request {
+            org: Some("org-1"),
+            ..Request::new()
+        };
+        let mut stack = snapshot.blank();
+        snapshot.resolve(&request, NOW, &mut stack);
+        (stack.limits[0].rule.limit, stack.limits[0].mode)
+    };
+    let snapshot = after(&snapshot, "limit: 7");
+    assert_eq!(mode(&snapshot), (101, Some(Mode::Enforce)));
+    let snapshot = after(&snapshot, "limit: 8");
+    assert_eq!(mode(&snapshot), (101, Some(Mode::Enforce)));
+    assert_eq!(limit(&snapshot, "nobody"), Some(8));
+    assert_eq!(archive.read.load(Ordering::Relaxed), 1);
+    let snapshot = after(&snapshot, "limit: 8, mode: shadow");
+    assert_eq!(mode(&snapshot), (101, Some(Mode::Shadow)));
+    assert_eq!(archive.read.load(Ordering::Relaxed), 2);
 }
 
 #[test]

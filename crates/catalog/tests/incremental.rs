@@ -1,12 +1,16 @@
 //! A snapshot that was changed step by step resolves as one that was compiled at once.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use tollgate_catalog::Request;
 use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord, PolicySet, Rollout, RolloutState, Share};
 use tollgate_catalog::route::Endpoint;
-use tollgate_catalog::snapshot::Snapshot;
+use tollgate_catalog::snapshot::{Archive, Snapshot, Span};
 use tollgate_core::{KeySeed, Timestamp};
 
 const SEED: KeySeed = KeySeed(5, 6);
@@ -24,6 +28,8 @@ enum Step {
     Gone(usize),
     /// Somebody asks for an org, so that it is compiled.
     Asked(usize),
+    Settled,
+    Cooled,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -34,6 +40,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (0..60_usize, 0..3_usize, overrides).prop_map(|(org, tier, all)| Step::Org(org, tier, all)),
         1 => (0..60_usize).prop_map(Step::Gone),
         3 => (0..60_usize).prop_map(Step::Asked),
+        1 => Just(Step::Settled),
+        1 => Just(Step::Cooled),
     ]
 }
 
@@ -65,6 +73,27 @@ policies:
     PolicySet {
         rollout,
         ..parse_policy_set(&text).unwrap()
+    }
+}
+
+/// The first orgs lie in an archive at the start.
+const FILED: usize = 20;
+
+struct First;
+
+impl First {
+    fn record(org: usize) -> OrgRecord {
+        record(org, org % 3, &[(org % 2, 30 + org as u64, org.is_multiple_of(5))])
+    }
+}
+
+impl Archive for First {
+    fn record(&self, span: Span) -> io::Result<OrgRecord> {
+        Ok(Self::record(usize::try_from(span.at).unwrap()))
+    }
+
+    fn record_mentioning(&self, span: Span, _: &str) -> io::Result<Option<OrgRecord>> {
+        Archive::record(self, span).map(Some)
     }
 }
 
@@ -122,8 +151,10 @@ proptest! {
     #[test]
     fn changed_step_by_step_is_compiled_at_once(steps in prop::collection::vec(step(), 1..120)) {
         let (mut pro, mut gold, mut rollout) = (10, 20, None);
-        let mut orgs: std::collections::BTreeMap<usize, OrgRecord> = std::collections::BTreeMap::new();
-        let mut snapshot = Snapshot::compile(&set(pro, gold, None), SEED, None).unwrap();
+        let mut orgs: BTreeMap<usize, OrgRecord> = (0..FILED).map(|org| (org, First::record(org))).collect();
+        let filed = (0..FILED).map(|org| (SEED.id(name(org).as_bytes()), Span { at: org as u64, bytes: 1 }));
+        let snapshot = Snapshot::compile(&set(pro, gold, None), SEED, None).unwrap();
+        let mut snapshot = snapshot.with_archive(Arc::new(First), filed.collect());
         for step in steps {
             match step {
                 Step::Policies(new_pro, new_gold) => {
@@ -143,10 +174,17 @@ proptest! {
                     snapshot = snapshot.with_orgs(vec![(name(org), None)], NOW).unwrap();
                     orgs.remove(&org);
                 }
+                Step::Settled => snapshot = snapshot.settled(),
+                Step::Cooled => snapshot = snapshot.cooled(),
                 Step::Asked(org) => drop(faces(&snapshot, &name(org), "app-0", "GET /own")),
             }
             prop_assert_eq!(snapshot.org_count(), orgs.len());
         }
+        let mut records: Vec<String> = snapshot.records_mentioning("").map(|record| record.unwrap().org.id.clone()).collect();
+        records.sort();
+        let mut expected: Vec<String> = orgs.keys().map(|org| name(*org)).collect();
+        expected.sort();
+        prop_assert_eq!(records, expected);
         let once = Snapshot::compile(&set(pro, gold, rollout), SEED, None).unwrap();
         let once = once.with_idle_orgs(orgs.into_values().collect());
         for org in 0..60 {

@@ -404,7 +404,9 @@ fn an_explanation_says_what_an_override_hides() {
     assert_eq!(day.len(), 2);
     assert_eq!(day[0].verdict, Verdict::Applies);
     let note = day[0].limit.origin.overridden.as_ref().unwrap();
-    assert_eq!(note.hides, Some(1000));
+    let hidden = snapshot.hidden_by(asked.org, day[0].limit).unwrap();
+    assert_eq!(hidden.rule.limit, 1000);
+    assert!(snapshot.hidden_by(asked.org, hidden).is_none());
     assert_eq!(note.reason.as_deref(), Some("a big customer"));
     assert_eq!(note.line, 11);
     assert_eq!(day[1].limit.rule.limit, 1000);

@@ -114,6 +114,11 @@ pub fn explain(
     let checked = engine.check(snapshot, request, Commit::DryRun, now)?;
     let outcomes = &checked.decision.outcomes;
     let levels = checked.stack.levels.iter().zip(&checked.stack.limits);
+    let hidden = |limit: &Limit| {
+        snapshot
+            .hidden_by(request.org, limit)
+            .map(|hidden| hidden.rule.limit)
+    };
     let applied = levels.zip(outcomes).map(|((level, limit), outcome)| Applied {
         policy_id: limit.id.to_string(),
         scope: limit.scope_name.to_string(),
@@ -128,8 +133,8 @@ pub fn explain(
         window: limit.window.to_string(),
         remaining: outcome.remaining,
         violated: !outcome.fits,
-        from: origin(limit),
-        hides: limit.origin.overridden.as_ref().and_then(|note| note.hides),
+        from: origin(limit, hidden(limit)),
+        hides: hidden(limit),
         source: limit.is_of_file().then_some("file"),
     });
     let enforced = (0..outcomes.len()).filter(|place| checked.stack.levels[*place].mode == Mode::Enforce);
@@ -179,8 +184,8 @@ pub fn algorithm_name(limit: &Limit) -> &'static str {
     }
 }
 
-/// Where a limit's values came from, in words.
-pub fn origin(limit: &Limit) -> String {
+/// Where a limit's values came from, in words, with the limit of the policy that it hides.
+pub fn origin(limit: &Limit, hides: Option<u64>) -> String {
     let origin = &limit.origin;
     let line = |line: usize| {
         if line > 0 {
@@ -202,7 +207,7 @@ pub fn origin(limit: &Limit) -> String {
         return format!("{set}policy for {tier}{}", line(origin.line));
     };
     let mut words = format!("{set}override for {}{}", note.who, line(note.line));
-    if let Some(hidden) = note.hides {
+    if let Some(hidden) = hides {
         let _ = write!(words, ", hides {hidden} of the policy");
     }
     if let Some(reason) = &note.reason {

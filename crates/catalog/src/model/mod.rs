@@ -8,6 +8,7 @@ mod reset;
 mod rollout;
 mod scope;
 mod user;
+mod value_set;
 mod window;
 mod written;
 
@@ -20,6 +21,7 @@ pub(crate) use rollout::ACTIVE;
 pub use rollout::{Rollout, RolloutState, Share};
 pub use scope::{Dimension, Scope};
 pub use user::UserPlan;
+pub(crate) use value_set::ValueSet;
 pub use window::Window;
 
 use crate::document::{Fields, Problems};

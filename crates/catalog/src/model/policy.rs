@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use tollgate_core::{Algorithm, Anchor, MAX_LIMIT, MAX_LOG_LIMIT, Mode};
 
 use super::scope::Scope;
+use super::value_set::ValueSet;
 use super::window::Window;
 use crate::document::{Fields, Node, Problems, Value};
 use crate::route::Pattern;
@@ -191,6 +192,15 @@ impl Policy {
                 line,
                 ..other.clone()
             }
+    }
+
+    /// In what it differs from another that is for the same requests.
+    pub(crate) fn differing(&self, other: &Self) -> ValueSet {
+        let values = ValueSet::differing(&self.values, &other.values);
+        if self.descriptors == other.descriptors {
+            return values;
+        }
+        values.and(ValueSet::REST)
     }
 
     /// An id made of tier, scope, pattern, algorithm and window, for a policy that brings none.

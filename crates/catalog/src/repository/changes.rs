@@ -17,6 +17,8 @@ use super::{Repository, RepositoryError};
 
 /// What PostgreSQL calls the messages.
 const CHANNEL: &str = "tollgate_changes";
+/// As good as any revision to whoever asks whether there is a later one.
+const UNKNOWN: i64 = i64::MAX;
 /// How long a connection may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long to wait before the next attempt to connect: at first, and at most.
@@ -26,19 +28,21 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// News of changes.
 #[derive(Debug)]
 pub struct Changes {
-    news: watch::Receiver<()>,
+    /// The last revision that was told of.
+    news: watch::Receiver<i64>,
     /// Listens to the server; ends with this.
     listening: Option<JoinHandle<()>>,
 }
 
 impl Changes {
-    /// Comes back when the catalogue may have changed since it last did. Nothing is lost if it is dropped while
-    /// it waits.
-    pub async fn next(&mut self) {
+    /// Comes back when the catalogue may have changed since it last did, with the revision it has come to as far as
+    /// that is known. Nothing is lost if it is dropped while it waits.
+    pub async fn next(&mut self) -> i64 {
         if self.news.changed().await.is_err() {
             // The repository is gone: there will be no news.
             pending::<()>().await;
         }
+        *self.news.borrow_and_update()
     }
 }
 
@@ -65,7 +69,7 @@ impl Repository {
             Backend::Postgres => {
                 let options = PgConnectOptions::from_url(&self.address.options.database_url)?;
                 let listener = listen(&options).await?;
-                let (sender, news) = watch::channel(());
+                let (sender, news) = watch::channel(0);
                 let listening = tokio::spawn(follow(options, listener, sender));
                 Ok(Changes {
                     news,
@@ -94,13 +98,13 @@ async fn listen(options: &PgConnectOptions) -> Result<PgListener, sqlx::Error> {
 }
 
 /// Passes messages on, and connects again whenever the connection is lost.
-async fn follow(options: PgConnectOptions, mut listener: PgListener, news: watch::Sender<()>) {
+async fn follow(options: PgConnectOptions, mut listener: PgListener, news: watch::Sender<i64>) {
     loop {
-        while let Ok(Some(_)) = listener.try_recv().await {
-            news.send_replace(());
+        while let Ok(Some(told)) = listener.try_recv().await {
+            news.send_replace(told.payload().parse().unwrap_or(UNKNOWN));
         }
         // What happens from here on is not heard: let the caller look, now and when there is a connection again.
-        news.send_replace(());
+        news.send_replace(UNKNOWN);
         drop(listener);
         let mut wait = FIRST_WAIT;
         listener = loop {
@@ -110,6 +114,6 @@ async fn follow(options: PgConnectOptions, mut listener: PgListener, news: watch
                 Err(_) => wait = (wait * 2).min(LONGEST_WAIT),
             }
         };
-        news.send_replace(());
+        news.send_replace(UNKNOWN);
     }
 }

@@ -40,7 +40,7 @@ pub struct Repository {
     pub(super) pool: AnyPool,
     pub(super) address: Arc<Address>,
     /// Fired by this process's writes, for a database that does not tell.
-    pub(super) written: watch::Sender<()>,
+    pub(super) written: watch::Sender<i64>,
 }
 
 // The URL may hold a password, so it is left out.
@@ -76,12 +76,14 @@ impl Repository {
             .max_connections(CONNECTIONS)
             .acquire_timeout(PATIENCE);
         if address.backend == Backend::Sqlite {
+            // A file does not hang up.
+            options = options.test_before_acquire(false);
             options = options.after_connect(|connection, _| Box::pin(settle(connection)));
         }
         Ok(Self {
             pool: options.connect_lazy_with(address.options.clone()),
             address: Arc::new(address),
-            written: watch::Sender::new(()),
+            written: watch::Sender::new(0),
         })
     }
 

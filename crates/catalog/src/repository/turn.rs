@@ -1,6 +1,6 @@
 //! A writer's turn at the head: a transaction that adds rows to the journal, one writer after the other.
 
-use sqlx::{Any, AnyConnection, Executor as _, Row, Transaction};
+use sqlx::{Any, AnyConnection, Row, Transaction};
 
 use super::address::Backend;
 use super::chain::{Link, without_secret};
@@ -24,7 +24,8 @@ impl<'r> Turn<'r> {
     pub(super) async fn take(repository: &'r Repository) -> Result<Self, RepositoryError> {
         let mut transaction = repository.begin_soon().await?;
         let statement = "UPDATE tollgate_head SET revision = revision WHERE id = 1 RETURNING revision, hash";
-        let Some(head) = transaction.fetch_optional(statement).await? else {
+        let head = sqlx::query(statement).fetch_optional(&mut *transaction).await?;
+        let Some(head) = head else {
             return Err(RepositoryError::Content(
                 "the database has lost the head of its journal".to_owned(),
             ));
@@ -110,7 +111,7 @@ impl<'r> Turn<'r> {
                 .await?;
         }
         self.transaction.commit().await?;
-        self.repository.written.send_replace(());
+        self.repository.written.send_replace(self.revision);
         Ok(self.revision)
     }
 

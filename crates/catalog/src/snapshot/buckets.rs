@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// How many items a bucket holds on average when the table is made.
 const PER_BUCKET: usize = 4;
 /// A table that has come to hold so many times what it was made for is made anew.
-const OUTGROWN: usize = 8;
+const OUTGROWN: usize = 2;
 
 /// Something that is kept by a hash that spreads well.
 pub(super) trait Hashed {
@@ -18,7 +18,7 @@ pub(super) trait Hashed {
 
 #[derive(Clone)]
 pub(super) struct Buckets<T> {
-    buckets: Box<[Arc<Vec<T>>]>,
+    buckets: Box<[Arc<[T]>]>,
     len: usize,
 }
 
@@ -27,16 +27,25 @@ impl<T: Hashed + Clone> Buckets<T> {
     pub(super) fn sized(items: usize) -> Self {
         let buckets = (items / PER_BUCKET).next_power_of_two();
         Self {
-            buckets: (0..buckets).map(|_| Arc::default()).collect(),
+            buckets: vec![Arc::default(); buckets].into(),
             len: 0,
         }
     }
 
-    /// Gives back what was set aside for more items.
-    pub(super) fn shrink(&mut self) {
-        for bucket in self.buckets.iter_mut().filter_map(Arc::get_mut) {
-            bucket.shrink_to_fit();
+    /// A table of some items, made for so many, of which no two are the same.
+    pub(super) fn of(items: impl Iterator<Item = T>, room: usize) -> Self {
+        let mut table = Self::sized(room);
+        let mut filled: Vec<Vec<T>> = table.buckets.iter().map(|_| Vec::new()).collect();
+        for item in items {
+            filled[table.place(item.hash())].push(item);
+            table.len += 1;
         }
+        for (bucket, items) in table.buckets.iter_mut().zip(filled) {
+            if !items.is_empty() {
+                *bucket = items.into();
+            }
+        }
+        table
     }
 
     pub(super) fn len(&self) -> usize {
@@ -52,60 +61,17 @@ impl<T: Hashed + Clone> Buckets<T> {
         self.buckets[self.place(hash)].iter().find(|item| is(item))
     }
 
-    /// The same with where it is: its bucket, and its place there.
-    #[inline]
-    pub(super) fn find_at(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<(usize, usize, &T)> {
-        let bucket = self.place(hash);
-        let mut items = self.buckets[bucket].iter().enumerate();
-        let (place, item) = items.find(|(_, item)| is(item))?;
-        Some((bucket, place, item))
-    }
-
-    /// Whether the next item makes the table anew, with other places.
-    pub(super) fn outgrown(&self) -> bool {
-        self.len >= self.buckets.len() * PER_BUCKET * OUTGROWN
-    }
-
-    /// All items, each with its bucket and its place there.
-    pub(super) fn places(&self) -> impl Iterator<Item = (usize, usize, &T)> {
-        let buckets = self.buckets.iter().enumerate();
-        buckets.flat_map(|(bucket, items)| {
-            let items = items.iter().enumerate();
-            items.map(move |(place, item)| (bucket, place, item))
-        })
-    }
-
-    /// How many buckets there are.
-    pub(super) fn buckets(&self) -> usize {
-        self.buckets.len()
-    }
-
-    /// The items of one bucket.
-    pub(super) fn bucket(&self, bucket: usize) -> &[T] {
-        &self.buckets[bucket]
-    }
-
-    /// Changes the items of one bucket.
-    pub(super) fn change(&mut self, bucket: usize, mut change: impl FnMut(usize, &mut T)) {
-        for (place, item) in Arc::make_mut(&mut self.buckets[bucket]).iter_mut().enumerate() {
-            change(place, item);
-        }
-    }
-
     /// Puts an item in place of the one that it is a newer state of.
     pub(super) fn put(&mut self, item: T, is: impl Fn(&T) -> bool) {
-        if self.outgrown() {
-            self.grow();
+        if self.len >= self.buckets.len() * PER_BUCKET * OUTGROWN {
+            *self = Self::of(self.iter().cloned(), self.len * 2);
         }
         let place = self.place(item.hash());
-        let bucket = Arc::make_mut(&mut self.buckets[place]);
-        match bucket.iter_mut().find(|known| is(known)) {
-            Some(known) => *known = item,
-            None => {
-                bucket.push(item);
-                self.len += 1;
-            }
-        }
+        let bucket = &self.buckets[place];
+        let others = bucket.iter().filter(|known| !is(known)).cloned();
+        let items: Arc<[T]> = others.chain([item]).collect();
+        self.len = self.len + items.len() - bucket.len();
+        self.buckets[place] = items;
     }
 
     /// Takes an item out, if it is there.
@@ -113,25 +79,15 @@ impl<T: Hashed + Clone> Buckets<T> {
         let place = self.place(hash);
         let bucket = &mut self.buckets[place];
         if bucket.iter().any(&is) {
-            Arc::make_mut(bucket).retain(|item| !is(item));
+            *bucket = bucket.iter().filter(|item| !is(item)).cloned().collect();
             self.len -= 1;
         }
     }
 
     /// The bucket of a hash.
     #[expect(clippy::cast_possible_truncation, reason = "only the low bits are meant")]
-    pub(super) fn place(&self, hash: u64) -> usize {
+    fn place(&self, hash: u64) -> usize {
         hash as usize & (self.buckets.len() - 1)
-    }
-
-    fn grow(&mut self) {
-        let mut larger = Self::sized(self.len * 2);
-        for item in self.iter() {
-            let place = larger.place(item.hash());
-            Arc::make_mut(&mut larger.buckets[place]).push(item.clone());
-        }
-        larger.len = self.len;
-        *self = larger;
     }
 }
 

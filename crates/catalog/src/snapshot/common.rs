@@ -8,6 +8,7 @@ use super::Tier;
 use super::beside::Beside;
 use super::limit::{Limit, Routes};
 use super::org::OrgEntry;
+use super::policy_values::PolicyValues;
 use super::resolve::sort_key;
 use crate::document::Problems;
 use crate::model::{DEFAULT_TIER, Org, Policy, PolicySet};
@@ -81,9 +82,9 @@ impl Common {
         self.check_shared_buckets(problems);
     }
 
-    /// The policies whose values are others than in the past; `None` if more than that has changed: then an override
-    /// may be for another policy, and numbers mean something else.
-    pub(super) fn values_changed(&self, past: &Self) -> Option<Vec<u32>> {
+    /// The values that are others than in the past; `None` if more than that has changed: then an override may be for
+    /// another policy, and numbers mean something else.
+    pub(super) fn values_changed(&self, past: &Self) -> Option<PolicyValues> {
         let alike = |one: &Policy, other: &Policy| {
             one.id == other.id
                 && one.tier == other.tier
@@ -108,8 +109,8 @@ impl Common {
             && self.class_names == past.class_names
             && self.route_numbers == past.route_numbers;
         let pairs = (0..).zip(self.policies.iter().zip(&past.policies));
-        let changed = pairs.filter(|(_, (one, other))| !one.says_the_same(other));
-        same.then(|| changed.map(|(number, _)| number).collect())
+        let changed = pairs.map(|(number, (one, other))| (number, one.differing(other)));
+        same.then(|| changed.filter(|(_, values)| !values.is_empty()).collect())
     }
 
     /// The number of a tier; an unknown one counts as the default.

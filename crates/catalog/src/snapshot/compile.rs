@@ -56,7 +56,10 @@ impl Snapshot {
         let mut problems = Problems::default();
         let sets = Sets::compile(set, self.seed(), &mut problems);
         problems.sorted()?;
-        let changed = sets.values_changed(&self.catalogue.sets);
+        let orgs = match sets.values_changed(&self.catalogue.sets) {
+            Some(changed) => self.catalogue.orgs.after(&changed),
+            None => self.catalogue.orgs.cooled(),
+        };
         // Whoever goes from one set to the other finds its counts there, so each is compared with itself.
         let past = &self.catalogue.sets;
         let anew = counts_anew(past.active.limits.iter(), sets.active.limits.iter());
@@ -66,7 +69,7 @@ impl Snapshot {
             formers: self.remembered(anew, now),
             catalogue: Arc::new(Catalogue {
                 sets: Arc::new(sets),
-                orgs: self.catalogue.orgs.next(changed),
+                orgs,
             }),
         })
     }
@@ -79,12 +82,12 @@ impl Snapshot {
     ) -> Result<Self, Problems> {
         let mut problems = Problems::default();
         let sets = &self.catalogue.sets;
-        let mut orgs = self.catalogue.orgs.clone();
+        let mut orgs = self.catalogue.orgs.settled();
         let mut anew = None;
         for (id, record) in changes {
             let hash = self.seed().id(id.as_bytes());
             let Some(record) = record else {
-                orgs.remove(hash, &id);
+                orgs.remove(hash);
                 continue;
             };
             let entry = sets.compile_org(&record, &mut problems);
@@ -108,12 +111,8 @@ impl Snapshot {
     /// The same with some more orgs that were checked before. They are compiled when they are first asked for.
     #[must_use]
     pub fn with_idle_orgs(&self, records: Vec<OrgRecord>) -> Self {
-        if records.is_empty() {
-            return self.clone();
-        }
         let seed = self.seed();
-        let mut orgs = OrgTable::sized(self.catalogue.orgs.len() + records.len());
-        orgs.adopt(&self.catalogue.orgs);
+        let mut orgs = self.catalogue.orgs.settled();
         for record in records {
             orgs.put(seed.id(record.org.id.as_bytes()), Arc::new(record), None);
         }
@@ -123,10 +122,19 @@ impl Snapshot {
     /// The same with some more orgs that were checked before, by the hashes of their ids, whose records lie in an
     /// archive.
     #[must_use]
-    pub fn with_archive(&self, archive: Arc<dyn Archive>, orgs: &[(IdHash, Span)]) -> Self {
-        let mut table = OrgTable::filed(archive, orgs);
-        table.adopt(&self.catalogue.orgs);
-        self.with_table(table)
+    pub fn with_archive(&self, archive: Arc<dyn Archive>, orgs: Vec<(IdHash, Span)>) -> Self {
+        self.with_table(self.catalogue.orgs.filed(archive, orgs))
+    }
+
+    /// Whether no org was asked for since it was made.
+    pub fn is_settled(&self) -> bool {
+        self.catalogue.orgs.is_settled()
+    }
+
+    /// The same, in which orgs that were asked for since it was made are found quicker.
+    #[must_use]
+    pub fn settled(&self) -> Self {
+        self.with_table(self.catalogue.orgs.settled())
     }
 
     /// The same with nothing compiled, which is what idle orgs cost. Those that are busy are compiled again when
@@ -136,9 +144,9 @@ impl Snapshot {
         self.with_table(self.catalogue.orgs.cooled())
     }
 
-    /// How many orgs were compiled since all were cooled.
+    /// How many orgs are compiled.
     pub fn compiled_orgs(&self) -> usize {
-        self.catalogue.orgs.compiled_count()
+        self.catalogue.orgs.compiled().count()
     }
 
     fn with_table(&self, orgs: OrgTable) -> Self {

@@ -113,6 +113,14 @@ impl Snapshot {
         all
     }
 
+    /// The limit of the tier that one of an org's own stands in for.
+    pub fn hidden_by(&self, org: Option<&str>, limit: &Limit) -> Option<&Limit> {
+        let entry = self.entry_of(org);
+        let mut replacements = entry.replacements.iter();
+        let own = replacements.find(|one| std::ptr::eq(&raw const *one.limit, limit))?;
+        self.catalogue.sets.of(entry).limits.get(own.of as usize)
+    }
+
     /// Every limit there is, with why it applies to the request or does not.
     pub fn explain<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Vec<Explanation<'s>> {
         let catalogue = &*self.catalogue;

@@ -52,8 +52,6 @@ pub struct OverrideNote {
     pub reason: Option<Box<str>>,
     /// When it ends.
     pub expires: Option<Timestamp>,
-    /// The limit it hides, or `None` if it stands beside the policy's.
-    pub hides: Option<u64>,
 }
 
 /// A compiled policy.

@@ -5,18 +5,19 @@ mod beside;
 mod buckets;
 mod common;
 mod compile;
-mod epochs;
 mod explain;
+mod idle;
 mod ids;
 mod keys;
 mod limit;
 mod name;
 mod org;
 mod overriding;
+mod policy_values;
 mod resolve;
 mod sets;
 mod table;
-mod warm;
+mod woken;
 
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ use jiff::tz::TimeZone;
 use tollgate_core::{BillingAnchor, IdHash, KeySeed, Timestamp};
 
 use super::limit::Limit;
+use super::policy_values::PolicyValues;
 use crate::model::{Org, Reset, Who};
 use crate::request::Request;
 use crate::route::Router;
@@ -25,8 +26,8 @@ pub(super) struct OrgEntry {
     pub(super) resets: Vec<ResetEntry>,
     /// Routes that no policy of all orgs has, numbered on from theirs.
     pub(super) routes: Option<Box<Router>>,
-    /// The policies that its limits were made from.
-    pub(super) from: Vec<u32>,
+    /// What its limits leave to the policies that they are for.
+    pub(super) left: PolicyValues,
     /// It stands for an org that is known, but whose record can't be read.
     pub(super) unreadable: bool,
 }
@@ -131,7 +132,7 @@ impl OrgEntry {
             users: Vec::new(),
             resets: Vec::new(),
             routes: None,
-            from: Vec::new(),
+            left: PolicyValues::default(),
             unreadable: false,
         }
     }

@@ -4,7 +4,7 @@ use super::common::{Common, OwnRoutes};
 use super::limit::{Limit, OverrideNote, Routes};
 use super::org::{Condition, Extra, OrgEntry, Replacement, ResetEntry, UserEntry};
 use crate::document::{Problems, suggestion};
-use crate::model::{Dimension, KeptOverride, Org, OrgRecord, Override, Policy, Scope, Who};
+use crate::model::{Dimension, KeptOverride, Org, OrgRecord, Override, Policy, Scope, ValueSet, Who};
 use crate::route::Pattern;
 
 impl Common {
@@ -132,7 +132,7 @@ impl OrgInMaking<'_, '_> {
 
     fn change_policy(&mut self, change: &Override, index: u32) {
         let base = &self.common.policies[index as usize];
-        self.entry.from.push(index);
+        self.entry.left.add(index, ValueSet::left_by(&change.values));
         let narrower_route = change
             .pattern
             .as_ref()
@@ -156,8 +156,7 @@ impl OrgInMaking<'_, '_> {
         if let Some(pattern) = narrower_route {
             policy.pattern = pattern.clone();
         }
-        let hides = replaces.then(|| base.values.limit.unwrap_or(0));
-        let limit = self.overridden(&policy, routes, change, hides);
+        let limit = self.overridden(&policy, routes, change);
         let when = condition(change);
         let entry = &mut self.entry;
         if replaces {
@@ -216,7 +215,7 @@ impl OrgInMaking<'_, '_> {
         };
         policy.values.check(change.line, &change.path, self.problems);
         let routes = self.routes_of(pattern, change.line);
-        let limit = self.overridden(&policy, routes, change, None);
+        let limit = self.overridden(&policy, routes, change);
         let when = condition(change);
         self.entry.extras.push(Extra {
             when,
@@ -229,14 +228,13 @@ impl OrgInMaking<'_, '_> {
             .routes_of(pattern, &mut self.routes, line, self.problems)
     }
 
-    fn overridden(&self, policy: &Policy, routes: Routes, change: &Override, hides: Option<u64>) -> Limit {
+    fn overridden(&self, policy: &Policy, routes: Routes, change: &Override) -> Limit {
         let mut limit = Limit::new(policy, routes, self.common.seed);
         limit.origin.overridden = Some(Box::new(OverrideNote {
             line: change.line,
             who: change.who.to_string().into(),
             reason: change.reason.as_deref().map(Into::into),
             expires: change.expires,
-            hides,
         }));
         limit
     }

@@ -8,6 +8,7 @@ use tollgate_core::KeySeed;
 use super::common::Common;
 use super::limit::Limit;
 use super::org::OrgEntry;
+use super::policy_values::PolicyValues;
 use crate::document::Problems;
 use crate::model::{OrgRecord, PolicySet, Share};
 
@@ -46,9 +47,9 @@ impl Sets {
         Self { active, candidate }
     }
 
-    /// The policies whose values are others than in the past; `None` if more than that has changed, so that nothing
-    /// that was compiled then can be relied on.
-    pub(super) fn values_changed(&self, past: &Self) -> Option<Vec<u32>> {
+    /// The values that are others than in the past; `None` if more than that has changed, so that nothing that was
+    /// compiled then can be relied on.
+    pub(super) fn values_changed(&self, past: &Self) -> Option<PolicyValues> {
         match (&self.candidate, &past.candidate) {
             (None, None) => self.active.values_changed(&past.active),
             _ => None,

@@ -1,66 +1,50 @@
 //! Orgs by their hash, the same that keys their counters.
 //!
-//! Records are kept in a table that is shared from one snapshot to the next: in memory, or for orgs that were not
-//! changed since they were read, in an archive on disk. What is compiled of them is another matter: an org's entry is
-//! made when it is first asked for, so that a change of what all orgs have in common, which begins a new *epoch*,
-//! costs nothing for those that are idle.
+//! Only those are in memory that were changed since the node started, or that are in use: these are compiled when they
+//! are first asked for, and stay so until something they are made from is changed. All others are
+//! [idle](super::idle), and cost next to nothing.
+//!
+//! A table is never changed. The next one shares with it all that stays the same.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tollgate_core::IdHash;
 
 use super::archive::{Archive, Span};
 use super::buckets::{Buckets, Hashed};
-use super::epochs::Epochs;
+use super::idle::Idle;
 use super::org::OrgEntry;
+use super::policy_values::PolicyValues;
 use super::sets::Sets;
-use super::warm::Warm;
+use super::woken::Woken;
 use crate::model::OrgRecord;
 
-type Entry = OnceLock<Arc<OrgEntry>>;
-
-/// What an org is made from, or where that lies.
+/// What an org is made from.
 #[derive(Clone)]
-pub(super) enum Record {
+enum Record {
     Held(Arc<OrgRecord>),
-    Filed(Span),
-}
-
-impl Record {
-    /// Whether it is this very one, and not one that says the same.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Held(one), Self::Held(other)) => Arc::ptr_eq(one, other),
-            (Self::Filed(one), Self::Filed(other)) => one == other,
-            _ => false,
-        }
-    }
+    /// It lies in the archive, where it is idle if nothing is compiled of it.
+    Filed,
+    /// Whatever the archive says, there is none any more.
+    Gone,
 }
 
 #[derive(Clone)]
 struct Slot {
     hash: IdHash,
     record: Record,
-    entry: Entry,
-    /// The epoch of the table that its entry belongs to.
-    epoch: u64,
+    entry: Option<Arc<OrgEntry>>,
 }
 
-#[derive(Clone)]
 pub(super) struct OrgTable {
-    /// Shared from one epoch to the next.
     slots: Arc<Buckets<Slot>>,
-    epochs: Epochs,
-    /// The entries in this epoch of slots that are of an earlier one: for each bucket one for each of its places.
-    anew: Arc<[OnceLock<Box<[Entry]>>]>,
-    /// Where filed records lie.
-    archive: Option<Arc<dyn Archive>>,
-    /// What was last compiled, in this epoch or before. It is of this archive.
-    warm: Arc<Warm>,
-    /// How many entries were compiled since all were forgotten.
-    compiled: Arc<AtomicUsize>,
+    idle: Option<Arc<Idle>>,
+    woken: Woken,
+    /// What all that is compiled leaves to policies, but for who was woken: a change that does not meet it concerns
+    /// nobody.
+    left: PolicyValues,
+    len: usize,
 }
 
 impl OrgTable {
@@ -68,202 +52,193 @@ impl OrgTable {
     pub(super) fn sized(orgs: usize) -> Self {
         Self {
             slots: Arc::new(Buckets::sized(orgs)),
-            epochs: Epochs::begin(),
-            anew: Arc::default(),
-            archive: None,
-            warm: Arc::default(),
-            compiled: Arc::default(),
+            idle: None,
+            woken: Woken::default(),
+            left: PolicyValues::default(),
+            len: 0,
         }
     }
 
-    /// A table of orgs whose records lie in an archive.
-    pub(super) fn filed(archive: Arc<dyn Archive>, orgs: &[(IdHash, Span)]) -> Self {
-        let mut table = Self::sized(orgs.len());
-        for (hash, span) in orgs {
-            table.insert(*hash, Record::Filed(*span), Entry::new());
-        }
-        Arc::make_mut(&mut table.slots).shrink();
+    /// The same orgs beside those whose records lie in an archive. Who is in both is taken from there.
+    pub(super) fn filed(&self, archive: Arc<dyn Archive>, orgs: Vec<(IdHash, Span)>) -> Self {
+        let idle = Idle::new(archive, orgs);
+        let held = |slot: &&Slot| matches!(slot.record, Record::Held(_)) && !idle.knows(slot.hash);
+        let settled = self.settled();
+        let slots = Buckets::of(settled.slots.iter().filter(held).cloned(), settled.slots.len());
         Self {
-            archive: Some(archive),
-            ..table
+            len: slots.len() + idle.len(),
+            slots: Arc::new(slots),
+            idle: Some(Arc::new(idle)),
+            ..settled
         }
     }
 
     /// What is known of an org, compiled against what all orgs that are decided alike have in common.
     #[inline]
     pub(super) fn get<'t>(&'t self, hash: IdHash, id: &str, sets: &'t Sets) -> Option<&'t OrgEntry> {
-        let (bucket, place, slot) = self.slots.find_at(hash.short(), |slot| slot.is(hash, id))?;
-        let entry = if slot.epoch == self.epochs.number() {
-            &slot.entry
-        } else {
-            let places = self.slots.bucket(bucket).len();
-            let fresh = || (0..places).map(|_| Entry::new()).collect();
-            &self.anew[bucket].get_or_init(fresh)[place]
+        // The hash is keyed and 128 bits long: no two ids that anybody can find have the same.
+        match self.slots.find(hash.short(), |slot| slot.hash == hash) {
+            Some(Slot {
+                entry: Some(entry), ..
+            }) => Some(entry),
+            None if self.idle.is_none() => None,
+            slot => self.wake(slot, hash, id, sets),
+        }
+    }
+
+    #[inline(never)]
+    fn wake<'t>(
+        &'t self,
+        slot: Option<&Slot>,
+        hash: IdHash,
+        id: &str,
+        sets: &'t Sets,
+    ) -> Option<&'t OrgEntry> {
+        if let Some(entry) = self.woken.get(hash) {
+            return Some(entry);
+        }
+        let compiled = match slot.map(|slot| &slot.record) {
+            Some(Record::Gone) => return None,
+            Some(Record::Held(record)) => sets.compile_known(record),
+            Some(Record::Filed) | None => match self.idle.as_ref()?.record(hash, id) {
+                Ok(record) => sets.compile_known(&record?),
+                // Not kept: the next request tries again.
+                Err(_) => return Some(&sets.active.unreadable),
+            },
         };
-        match entry.get() {
-            Some(entry) => Some(entry),
-            None => Some(self.compile(slot, entry, sets)),
+        Some(self.woken.put(hash, &Arc::new(compiled)))
+    }
+
+    /// The same table, in which those who were asked for since it was made are found at once.
+    pub(super) fn settled(&self) -> Self {
+        let (mut slots, mut left) = (self.slots.clone(), self.left.clone());
+        if self.woken.len() > 0 {
+            let slots = Arc::make_mut(&mut slots);
+            for (hash, entry) in self.woken.iter() {
+                let known = slots.find(hash.short(), |slot| slot.hash == hash);
+                let slot = Slot {
+                    hash,
+                    record: known.map_or(Record::Filed, |slot| slot.record.clone()),
+                    entry: Some(entry.clone()),
+                };
+                slots.put(slot, |known| known.hash == hash);
+                left.add_all(&entry.left);
+            }
+        }
+        Self {
+            slots,
+            idle: self.idle.clone(),
+            woken: Woken::default(),
+            left,
+            len: self.len,
         }
     }
 
-    #[cold]
-    fn compile<'t>(&self, slot: &Slot, entry: &'t Entry, sets: &'t Sets) -> &'t OrgEntry {
-        if let Some(known) = self.warm.get(slot.hash, &slot.record, &self.epochs) {
-            return entry.get_or_init(|| known);
-        }
-        match self.record(slot) {
-            Ok(record) => entry.get_or_init(|| {
-                self.compiled.fetch_add(1, Ordering::Relaxed);
-                let compiled = Arc::new(sets.compile_known(&record));
-                let epoch = self.epochs.number();
-                self.warm
-                    .put(slot.hash, slot.record.clone(), epoch, compiled.clone());
-                compiled
-            }),
-            // Not kept: the next request tries again.
-            Err(_) => &sets.active.unreadable,
-        }
-    }
-
-    /// How many orgs were compiled since all were forgotten.
-    pub(super) fn compiled_count(&self) -> usize {
-        self.compiled.load(Ordering::Relaxed)
-    }
-
-    fn record(&self, slot: &Slot) -> io::Result<Arc<OrgRecord>> {
-        match (&slot.record, &self.archive) {
-            (Record::Held(record), _) => Ok(record.clone()),
-            (Record::Filed(span), Some(archive)) => archive.record(*span).map(Arc::new),
-            (Record::Filed(_), None) => Err(io::ErrorKind::NotFound.into()),
-        }
+    /// Whether anybody was asked for since it was made.
+    pub(super) fn is_settled(&self) -> bool {
+        self.woken.len() == 0
     }
 
     /// Puts an org in place of what was there of it, with its entry if that is compiled already.
     pub(super) fn put(&mut self, hash: IdHash, record: Arc<OrgRecord>, entry: Option<OrgEntry>) {
-        if self.slots.outgrown() {
-            // What is compiled goes by places, and those change.
-            let mut larger = Self {
-                epochs: self.epochs.clone(),
-                warm: self.warm.clone(),
-                compiled: self.compiled.clone(),
-                ..Self::sized(self.len() * 2)
-            };
-            larger.adopt(self);
-            *self = larger;
+        self.len += usize::from(!self.knows(hash));
+        if let Some(entry) = &entry {
+            self.left.add_all(&entry.left);
         }
-        self.settle(hash);
-        let entry = entry.map_or_else(Entry::new, |entry| Entry::from(Arc::new(entry)));
-        self.insert(hash, Record::Held(record), entry);
-    }
-
-    fn insert(&mut self, hash: IdHash, record: Record, entry: Entry) {
-        let slot = Slot {
+        self.insert(Slot {
             hash,
-            record,
-            entry,
-            epoch: self.epochs.number(),
-        };
-        // The hash is keyed and 128 bits long: no two ids that anybody can find have the same.
-        Arc::make_mut(&mut self.slots).put(slot, |known| known.hash == hash);
-    }
-
-    /// Takes over all of another table that this one does not know, compiled or not. At most one of them has an
-    /// archive.
-    pub(super) fn adopt(&mut self, other: &Self) {
-        self.archive = self.archive.take().or_else(|| other.archive.clone());
-        for (bucket, place, slot) in other.slots.places() {
-            if self
-                .slots
-                .find(slot.hash.short(), |known| known.hash == slot.hash)
-                .is_none()
-            {
-                let entry = other.entry(bucket, place, slot).cloned().unwrap_or_default();
-                self.insert(slot.hash, slot.record.clone(), entry);
-            }
-        }
+            record: Record::Held(record),
+            entry: entry.map(Arc::new),
+        });
     }
 
     /// Takes an org out.
-    pub(super) fn remove(&mut self, hash: IdHash, id: &str) {
-        self.settle(hash);
-        Arc::make_mut(&mut self.slots).remove(hash.short(), |slot| slot.is(hash, id));
+    pub(super) fn remove(&mut self, hash: IdHash) {
+        self.len -= usize::from(self.knows(hash));
+        if self.idle.as_ref().is_some_and(|idle| idle.knows(hash)) {
+            self.insert(Slot {
+                hash,
+                record: Record::Gone,
+                entry: None,
+            });
+        } else {
+            Arc::make_mut(&mut self.slots).remove(hash.short(), |slot| slot.hash == hash);
+        }
     }
 
-    /// The same orgs in the next epoch, in which only these policies have other values; `None` if more has changed.
-    pub(super) fn next(&self, changed: Option<Vec<u32>>) -> Self {
-        Self {
-            epochs: self.epochs.next(changed),
-            anew: (0..self.slots.buckets()).map(|_| OnceLock::new()).collect(),
-            ..self.clone()
+    /// The same orgs after a change of some policies. Those whom it concerns are compiled anew when they are asked for.
+    pub(super) fn after(&self, changed: &PolicyValues) -> Self {
+        let settled = self.settled();
+        if !settled.left.meet(changed) {
+            return settled;
         }
+        settled.without(|entry| entry.left.meet(changed))
     }
 
     /// The same orgs, with nothing compiled.
     pub(super) fn cooled(&self) -> Self {
+        self.settled().without(|_| true)
+    }
+
+    fn without(self, stale: impl Fn(&OrgEntry) -> bool) -> Self {
+        let kept = self.slots.iter().filter_map(|slot| match &slot.entry {
+            Some(entry) if stale(entry) => match slot.record {
+                Record::Filed => None,
+                _ => Some(Slot {
+                    entry: None,
+                    ..slot.clone()
+                }),
+            },
+            _ => Some(slot.clone()),
+        });
+        let slots = Buckets::of(kept, self.slots.len());
+        let entries = slots.iter().filter_map(|slot| slot.entry.as_deref());
+        let mut left = PolicyValues::default();
+        entries.for_each(|entry| left.add_all(&entry.left));
         Self {
-            warm: Arc::default(),
-            compiled: Arc::default(),
-            ..self.next(None)
+            slots: Arc::new(slots),
+            left,
+            ..self
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.slots.len()
+        self.len
     }
 
     /// The entries that are compiled.
     pub(super) fn compiled(&self) -> impl Iterator<Item = &OrgEntry> {
-        let places = self.slots.places();
-        let entries = places.filter_map(|(bucket, place, slot)| self.entry(bucket, place, slot)?.get());
-        entries.map(|entry| &**entry)
+        let settled = self.slots.iter().filter_map(|slot| slot.entry.as_deref());
+        settled.chain(self.woken.iter().map(|(_, entry)| &**entry))
     }
 
     /// What the orgs were made from, without some of those that don't mention a word.
     pub(super) fn records_mentioning(&self, word: &str) -> impl Iterator<Item = io::Result<Arc<OrgRecord>>> {
-        self.slots
-            .iter()
-            .filter_map(move |slot| match (&slot.record, &self.archive) {
-                (Record::Filed(span), Some(archive)) => {
-                    let record = archive.record_mentioning(*span, word).transpose()?;
-                    Some(record.map(Arc::new))
-                }
-                _ => Some(self.record(slot)),
-            })
-    }
-
-    /// Where the entry of a slot is in this epoch, if any of its bucket was asked for.
-    fn entry<'t>(&'t self, bucket: usize, place: usize, slot: &'t Slot) -> Option<&'t Entry> {
-        if slot.epoch == self.epochs.number() {
-            return Some(&slot.entry);
-        }
-        self.anew[bucket].get().map(|entries| &entries[place])
-    }
-
-    /// Brings the slots of a hash's bucket into this epoch, before one of them is changed or moved.
-    fn settle(&mut self, hash: IdHash) {
-        let (bucket, epoch) = (self.slots.place(hash.short()), self.epochs.number());
-        if self.slots.bucket(bucket).iter().all(|slot| slot.epoch == epoch) {
-            return;
-        }
-        let entries = self.anew[bucket].get();
-        Arc::make_mut(&mut self.slots).change(bucket, |place, slot| {
-            if slot.epoch != epoch {
-                slot.entry = entries.map_or_else(Entry::new, |entries| entries[place].clone());
-                slot.epoch = epoch;
-            }
+        let held = self.slots.iter().filter_map(|slot| match &slot.record {
+            Record::Held(record) => Some(Ok(record.clone())),
+            _ => None,
         });
+        let changed = |hash: u64| {
+            let is = |slot: &Slot| slot.hash.short() == hash && !matches!(slot.record, Record::Filed);
+            self.slots.find(hash, is).is_some()
+        };
+        let filed = self
+            .idle
+            .iter()
+            .flat_map(move |idle| idle.mentioning(word, changed));
+        held.chain(filed.map(|record| record.map(Arc::new)))
     }
-}
 
-impl Slot {
-    /// The id is compared where that costs little.
-    #[inline]
-    fn is(&self, hash: IdHash, id: &str) -> bool {
-        self.hash == hash
-            && match &self.record {
-                Record::Held(record) => record.org.id == id,
-                Record::Filed(_) => true,
-            }
+    fn knows(&self, hash: IdHash) -> bool {
+        match self.slots.find(hash.short(), |slot| slot.hash == hash) {
+            Some(slot) => !matches!(slot.record, Record::Gone),
+            None => self.idle.as_ref().is_some_and(|idle| idle.knows(hash)),
+        }
+    }
+
+    fn insert(&mut self, slot: Slot) {
+        let hash = slot.hash;
+        Arc::make_mut(&mut self.slots).put(slot, |known| known.hash == hash);
     }
 }
 

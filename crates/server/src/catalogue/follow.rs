@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tollgate_catalog::repository::{Change, Entry, Kind, Place};
+use tollgate_catalog::repository::{Change, Entry, JournalRow, Kind, Place};
 use tollgate_catalog::snapshot::Snapshot;
 
 use super::contents::{Contents, Held, OF_AN_ORG, matters};
@@ -38,10 +38,11 @@ impl Catalogue {
         let mut away = false;
         let mut cooled = Instant::now();
         loop {
-            if cooled.elapsed() > WARM && self.engine.snapshot().compiled_orgs() > COMPILED {
+            if cooled.elapsed() > WARM {
                 self.cool().await;
                 cooled = Instant::now();
             }
+            self.settle().await;
             if changes.is_none() {
                 changes = self.repository.changes().await.ok();
             }
@@ -52,7 +53,7 @@ impl Catalogue {
                 }
             };
             tokio::select! {
-                () = announced => {}
+                revision = announced => if self.has_come_to(revision).await { continue },
                 () = tokio::time::sleep(POLL) => {}
             }
             let known = self.revision();
@@ -80,25 +81,54 @@ impl Catalogue {
         }
     }
 
-    /// Forgets what is compiled of all orgs: most were asked for once and have been idle since.
+    /// Forgets what is compiled of all orgs if that is much: most were asked for once and have been idle since.
     async fn cool(&self) {
         let _alone = self.contents.lock().await;
-        self.engine.install(self.engine.snapshot_full().cooled());
+        let snapshot = self.engine.snapshot_full();
+        if snapshot.compiled_orgs() > COMPILED {
+            self.engine.install(snapshot.cooled());
+        }
+    }
+
+    /// Lets orgs that were asked for since the snapshot was made be found quicker.
+    async fn settle(&self) {
+        if self.engine.snapshot().is_settled() {
+            return;
+        }
+        let _alone = self.contents.lock().await;
+        self.engine.install(self.engine.snapshot_full().settled());
+    }
+
+    /// Whether a change was taken note of. If this node is writing, it may be that very one.
+    async fn has_come_to(&self, revision: i64) -> bool {
+        self.contents.lock().await.revision >= revision
     }
 
     /// Puts in force what was written since this node last looked.
     pub async fn catch_up(&self) -> Result<(), CatalogueError> {
         // Writers are not made to wait for a database that does not answer.
-        if self.repository.head().await? == self.revision() {
+        let rows = self.repository.journal(self.revision(), ROWS).await?;
+        if rows.is_empty() {
             return Ok(());
         }
         let mut contents = self.contents.lock().await;
-        self.catch_up_locked(&mut contents).await
+        self.take_up(&mut contents, rows).await
     }
 
     pub(super) async fn catch_up_locked(&self, contents: &mut Contents) -> Result<(), CatalogueError> {
+        let rows = self.repository.journal(contents.revision, ROWS).await?;
+        self.take_up(contents, rows).await
+    }
+
+    /// Takes up rows of the journal, and those that come after them.
+    async fn take_up(
+        &self,
+        contents: &mut Contents,
+        mut rows: Vec<JournalRow>,
+    ) -> Result<(), CatalogueError> {
         loop {
-            let rows = self.repository.journal(contents.revision, ROWS).await?;
+            let more = i64::try_from(rows.len()).is_ok_and(|read| read >= ROWS);
+            rows.retain(|row| row.revision > contents.revision);
             let Some(last) = rows.last() else {
                 return Ok(());
             };
@@ -129,6 +159,10 @@ impl Catalogue {
                 }
                 Err(error) => return Err(error),
             }
+            if !more {
+                return Ok(());
+            }
+            rows = self.repository.journal(contents.revision, ROWS).await?;
         }
     }
 

@@ -1,5 +1,6 @@
 //! Keeping the file on disk up to date with what is in force.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -74,22 +75,28 @@ async fn changed_since(
     repository: &Repository,
     mut revision: i64,
 ) -> Result<(i64, Vec<State>), RepositoryError> {
-    let mut states = Vec::new();
+    let mut changed = BTreeMap::new();
     loop {
         let rows = repository.journal(revision, ROWS).await?;
-        let Some(last) = rows.last() else {
-            return Ok((revision, states));
-        };
-        revision = last.revision;
+        let more = i64::try_from(rows.len()).is_ok_and(|read| read >= ROWS);
         for row in rows {
-            states.push(match repository.get(&row.place).await? {
-                Some(entry) => State::of(entry),
-                None => State {
-                    revision: row.revision,
-                    place: row.place,
-                    body: None,
-                },
-            });
+            revision = row.revision;
+            changed.insert(row.place, revision);
+        }
+        if !more {
+            break;
         }
     }
+    let mut states = Vec::with_capacity(changed.len());
+    for (place, revision) in changed {
+        states.push(match repository.get(&place).await? {
+            Some(entry) => State::of(entry),
+            None => State {
+                revision,
+                place,
+                body: None,
+            },
+        });
+    }
+    Ok((revision, states))
 }

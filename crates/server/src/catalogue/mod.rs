@@ -200,7 +200,7 @@ impl Catalogue {
         let set = contents.set_with(file);
         let snapshot = self.engine.compile(&set).map_err(CatalogueError::Problems)?;
         let gone: Vec<_> = known.keys.all().collect();
-        let snapshot = snapshot.with_archive(whole.archive, &whole.filed);
+        let snapshot = snapshot.with_archive(whole.archive, whole.filed);
         let snapshot = snapshot.with_idle_orgs(whole.held).with_keys(&gone, whole.keys);
         self.install(snapshot);
         self.extent.store(whole.extent.map(Arc::new));

@@ -118,7 +118,7 @@ fn shown(one: &Effective<'_>) -> Value {
         "requiredScope": limit.required_scope(),
         "match": conditions,
         "for": one.who,
-        "from": origin(limit),
+        "from": origin(limit, base.map(|hidden| hidden.rule.limit)),
         "values": {
             "algorithm": value(&|limit| json!(algorithm_name(limit))),
             "limit": value(&|limit| json!(limit.rule.limit)),
