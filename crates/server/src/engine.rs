@@ -22,6 +22,9 @@ use crate::names::Names;
 /// Counters held at most unless configured: about 650 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
 
+/// A request that has to wait more often for the shared store does without.
+pub(crate) const MOST_WAITS: u32 = 8;
+
 /// The snapshot in force and the counters.
 pub struct Engine {
     seed: KeySeed,
@@ -188,6 +191,27 @@ impl Engine {
             (Answer::Away, Some(shared)) => self.do_without(shared, checked, request, commit),
             (_, None) => Err(Undecided::StoreAway),
         }
+    }
+
+    /// Decides a request, and waits for the shared store if that must be.
+    pub async fn check_in_time<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &Request<'_>,
+        commit: Commit,
+        now: Timestamp,
+    ) -> Result<Checked<'s>, Undecided> {
+        let mut checked = self.check(snapshot, request, commit, now);
+        for _ in 0..MOST_WAITS {
+            match checked {
+                Err(Undecided::Waits(wait)) => {
+                    let answer = wait.answer().await;
+                    checked = self.resume(snapshot, request, commit, now, &answer);
+                }
+                decided => return decided,
+            }
+        }
+        self.resume(snapshot, request, commit, now, &Answer::Away)
     }
 
     /// What applies to a request.

@@ -9,7 +9,7 @@ use tollgate_core::{Algorithm, Mode, Timestamp};
 use tollgate_counters::Commit;
 
 use crate::answer::{mode_name, rfc3339};
-use crate::engine::{Engine, Undecided};
+use crate::engine::{Checked, Engine, Undecided};
 use crate::fit::misfits;
 
 /// The whole explanation.
@@ -104,7 +104,7 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// Explains a request. Charges nothing.
+/// Explains a request by counters in memory. Charges nothing.
 pub fn explain(
     engine: &Engine,
     snapshot: &Snapshot,
@@ -112,6 +112,16 @@ pub fn explain(
     now: Timestamp,
 ) -> Result<Explanation, Undecided> {
     let checked = engine.check(snapshot, request, Commit::DryRun, now)?;
+    Ok(explain_checked(snapshot, request, now, &checked))
+}
+
+/// Explains a request that was decided without being charged.
+pub fn explain_checked(
+    snapshot: &Snapshot,
+    request: &Request<'_>,
+    now: Timestamp,
+    checked: &Checked<'_>,
+) -> Explanation {
     let outcomes = &checked.decision.outcomes;
     let levels = checked.stack.levels.iter().zip(&checked.stack.limits);
     let hidden = |limit: &Limit| {
@@ -149,7 +159,7 @@ pub fn explain(
                 reason: skip.to_string(),
             }),
         });
-    Ok(Explanation {
+    Explanation {
         tier: checked.stack.tier.name.to_string(),
         rollout: Side::of(snapshot, request.org),
         endpoint: request.endpoint.as_ref().map(ToString::to_string),
@@ -169,7 +179,7 @@ pub fn explain(
             .iter()
             .map(ToString::to_string)
             .collect(),
-    })
+    }
 }
 
 /// An algorithm's name as policies write it.

@@ -1,5 +1,7 @@
 //! `POST /v1/ratelimit/explain`: which policies apply to a request, which don't, and why.
 
+use tollgate_counters::Commit;
+
 use super::answer::{Answer, Answered};
 use super::ask::Ask;
 use super::openapi::{of, replies};
@@ -8,7 +10,7 @@ use super::rule::Rule;
 use crate::answer::Problem;
 use crate::check_body::{CheckBody, read_object};
 use crate::clock;
-use crate::explanation::explain as explain_request;
+use crate::explanation::explain_checked;
 
 /// The routes of this file.
 pub(super) fn group() -> Group {
@@ -35,7 +37,11 @@ pub(super) async fn explain(ask: Ask) -> Answered {
         .map_err(|error| Problem::bad_request(format!("The body is not a check: {error}.")))?;
     let (snapshot, now) = (ask.plane.engine.snapshot_full(), clock::now());
     let request = body.request(Some(&snapshot), now)?;
-    let mut explanation = explain_request(&ask.plane.engine, &snapshot, &request, now)?;
+    let engine = &ask.plane.engine;
+    let checked = engine
+        .check_in_time(&snapshot, &request, Commit::DryRun, now)
+        .await?;
+    let mut explanation = explain_checked(&snapshot, &request, now, &checked);
     if !ask.plane.catalogue.file().given {
         // The lines are those of the demonstration, which nobody owns.
         explanation.applied.iter_mut().for_each(|one| one.source = None);

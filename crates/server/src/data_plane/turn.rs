@@ -13,10 +13,7 @@ use tollgate_counters::shared::Wait;
 use tollgate_counters::shared::node::Answer;
 
 use crate::clock;
-use crate::engine::Engine;
-
-/// A request that has to wait more often does without the store.
-const MOST_WAITS: u32 = 8;
+use crate::engine::{Engine, MOST_WAITS};
 
 /// The snapshot a request is decided by: borrowed, or while it waits held on to.
 enum Held {

@@ -1,5 +1,10 @@
 //! Several nodes on one Redis, over HTTP: one limit for all of them, whatever happens.
-#![allow(missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::cast_precision_loss,
+    reason = "a test fails by panicking"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;
