@@ -1,12 +1,9 @@
 //! `GET /v1/fleet`: the nodes that share counters, what they hold on lease, and how the store is.
 
-use std::sync::Arc;
-
-use axum::extract::State;
-use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Value, json};
 
-use super::ControlPlane;
+use super::answer::{Answer, Answered};
+use super::ask::Ask;
 use super::openapi::{of, replies};
 use super::route::{Group, Route};
 use super::rule::Rule;
@@ -28,7 +25,9 @@ pub(super) fn group() -> Group {
     }
 }
 
-async fn get(State(plane): State<Arc<ControlPlane>>) -> Response {
+async fn get(ask: Ask) -> Answered {
+    ask.caller.read_platform()?;
+    let plane = &ask.plane;
     let fleet = match &plane.fleet {
         Some(fleet) => shared(fleet),
         None => json!({
@@ -40,7 +39,7 @@ async fn get(State(plane): State<Arc<ControlPlane>>) -> Response {
             "fallback": null,
         }),
     };
-    Json(fleet).into_response()
+    Ok(Answer::ok(fleet))
 }
 
 fn shared(fleet: &Fleet) -> Value {
