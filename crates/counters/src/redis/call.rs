@@ -270,3 +270,144 @@ fn whole(bytes: [u8; 8]) -> Result<u64, Malformed> {
         Err(Malformed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared::call::{LeaseId, Name, Need, Part, Want};
+
+    /// A need of one bucket, and a lease of it.
+    fn call() -> Call {
+        let subject = Subject {
+            name: Name([0; 16]),
+            terms: Terms {
+                kind: Kind::Token,
+                limit: 10,
+                capacity: 20,
+                window: 1_000,
+                revision: 3,
+                period: [0; 3],
+            },
+            formers: Vec::new(),
+        };
+        let part = Part {
+            subject: 0,
+            limit: 10,
+            capacity: 20,
+            cost: 1,
+            mode: Mode::Enforce,
+        };
+        let want = Want {
+            subject: 0,
+            amount: 5,
+            hold: 100,
+            lease: LeaseId { node: 8, number: 9 },
+            soft: false,
+            opens: true,
+        };
+        Call {
+            not_after: 77,
+            subjects: vec![subject],
+            needs: vec![Need {
+                commit: Commit::Charge,
+                parts: vec![part],
+            }],
+            wants: vec![want],
+            ..Call::default()
+        }
+    }
+
+    fn reply(numbers: &[f64]) -> Value {
+        Value::BulkString(numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+    }
+
+    #[test]
+    fn a_call_is_the_numbers_that_the_script_describes() {
+        let bytes = arguments(&call()).0;
+        let (numbers, rest) = bytes.as_chunks();
+        let numbers: Vec<f64> = numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+        assert!(rest.is_empty());
+        let head = [77.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0];
+        let subject = [1.0, 10.0, 20.0, 1_000.0, 3.0, 0.0];
+        let need = [1.0, 1.0, 1.0, 10.0, 20.0, 1.0, 0.0];
+        let want = [1.0, 5.0, 100.0, 8.0, 9.0, 0.0, 1.0];
+        assert_eq!(numbers, [&head[..], &subject, &need, &want].concat());
+    }
+
+    #[test]
+    fn a_reply_is_read_if_it_has_what_was_asked_for() {
+        let call = call();
+        let told = [50.0, 40.0, 1.0, 50.0, 2.0, 3.0, 5.0, 100.0, 50.0, 7.0, 3.0];
+        let done = Done {
+            now: 50,
+            began: 40,
+            verdicts: vec![vec![Seen {
+                fits: true,
+                state: State([50, 2, 3]),
+            }]],
+            grants: vec![Grant {
+                amount: 5,
+                hold: 100,
+                state: State([50, 7, 3]),
+            }],
+        };
+        assert_eq!(decode(&call, &reply(&told)), Ok(Reply::Done(done)));
+        assert_eq!(decode(&call, &reply(&[50.0, -1.0])), Ok(Reply::Late { now: 50 }));
+
+        let mut others = vec![Value::Nil, Value::Int(1), Value::BulkString(vec![0; 9])];
+        for length in [0, 1, 2, 10] {
+            others.push(reply(&told[..length]));
+        }
+        others.push(reply(&[&told[..], &[0.0]].concat()));
+        for wrong in [-1.0, 0.5, f64::NAN, f64::INFINITY, 1e16] {
+            let mut told = told;
+            told[4] = wrong;
+            others.push(reply(&told));
+        }
+        for other in others {
+            assert_eq!(decode(&call, &other), Err(Malformed), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_plain_call_may_be_answered_with_its_counters() {
+        let mut call = call();
+        assert!(!is_plain(&call));
+        call.wants.clear();
+        assert!(is_plain(&call));
+        let counter = [40.0, 3.0, 10.0, 20.0, 99.0, 50.0, 2.0, 3.0];
+        let seen = Seen {
+            fits: true,
+            state: State([50, 2, 3]),
+        };
+        match decode(&call, &reply(&[&[50.0, 40.0], &counter[..]].concat())) {
+            Ok(Reply::Done(done)) => assert_eq!(done.verdicts, [[seen]]),
+            other => panic!("{other:?}"),
+        }
+        for change in [
+            |call: &mut Call| call.needs[0].commit = Commit::DryRun,
+            |call: &mut Call| call.needs[0].parts[0].mode = Mode::Soft,
+            |call: &mut Call| call.needs[0].parts[0].cost = 0,
+            |call: &mut Call| call.needs[0].parts[0].limit = 9,
+            |call: &mut Call| call.needs[0].parts.clear(),
+            |call: &mut Call| call.needs.clear(),
+            |call: &mut Call| call.subjects[0].terms.kind = Kind::Log,
+            |call: &mut Call| call.subjects[0].formers.push(0),
+        ] {
+            let mut other = call.clone();
+            change(&mut other);
+            assert!(!is_plain(&other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_is_late_when_it_knows_no_period_of_a_quota() {
+        let mut call = call();
+        call.not_after = 5_000;
+        call.subjects[0].terms.kind = Kind::Quota;
+        call.subjects[0].terms.period = [1_000, 2_000, 3_000];
+        assert_eq!(not_after(&call), 2_999);
+        call.not_after = 2_500;
+        assert_eq!(not_after(&call), 2_500);
+    }
+}

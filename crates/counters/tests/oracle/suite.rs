@@ -185,17 +185,22 @@ fn agrees<S: Store>(store: &mut S, counts: &[Count], requests: &[Asked]) -> Resu
         if asked.tidy {
             store.tidy(at);
         }
-        let mut stack = Vec::new();
+        let mut stack: Vec<Level<'_>> = Vec::new();
         let mut model = Vec::new();
         for place in &asked.levels {
             let (limit, of_mode) = counts[place.count][usize::from(place.second)];
             let caller = SEED.id(&place.caller.to_le_bytes());
+            let key = CounterKey::new(SEED.id(&place.count.to_le_bytes())).and(caller);
+            // Each of two limits on one bucket forgives another part of its debt, and is told its own view of it.
+            if limit.kind.is_bucket() && stack.iter().any(|level| level.key == key) {
+                continue;
+            }
             stack.push(Level {
                 rule: &rules[place.count][usize::from(place.second)],
                 calendar: Calendar::utc(),
                 mode: mode(of_mode),
                 cost: place.cost,
-                key: CounterKey::new(SEED.id(&place.count.to_le_bytes())).and(caller),
+                key,
                 // Even counts live with their caller's org, odd ones span orgs.
                 home: if place.count % 2 == 0 {
                     caller.short()

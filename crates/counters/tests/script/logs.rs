@@ -4,9 +4,10 @@ use tollgate_core::Mode;
 use tollgate_counters::Commit;
 use tollgate_counters::redis::{INSTALL, decode, install};
 use tollgate_counters::shared::call::{Kind, Reply};
+use tollgate_counters::shared::slot::Slot;
 
 use crate::servers::Server;
-use crate::store::{START, Store, YEAR, need, number, owner_of, subject};
+use crate::store::{SECOND, START, Store, YEAR, need, number, owner_of, subject};
 
 const LIMIT: u64 = 100_000;
 /// Entries past the limit, by a soft one.
@@ -78,4 +79,22 @@ fn a_large_log_costs_what_a_small_one_does() {
         [left + 1, later + 1, later + 2],
         40
     ));
+}
+
+#[test]
+fn totals_that_grow_out_of_the_numbers_begin_anew() {
+    let server = Server::start();
+    let mut store = Store::timed(&server);
+    let mut slot = Slot::default();
+    let most = 999_999_999_999_999;
+    let log = [subject(1, Kind::Log, most, most, 10 * SECOND)];
+    // It holds three or four of them, never none.
+    for round in 0..40 {
+        for mode in [Mode::Enforce, Mode::Soft] {
+            let call = need(&log, most - round, mode, Commit::Charge);
+            let time = START + round * 3 * SECOND;
+            let expected = slot.run(1, time, &call);
+            assert_eq!(store.run(1, time, &call), Ok(expected), "round {round}");
+        }
+    }
 }

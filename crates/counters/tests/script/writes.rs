@@ -3,8 +3,9 @@
 use redis::Value;
 use tollgate_core::Mode;
 use tollgate_counters::Commit;
-use tollgate_counters::redis::{INSTALL, install};
+use tollgate_counters::redis::{INSTALL, decode, install};
 use tollgate_counters::shared::call::{Call, Kind, LeaseId, Reply, Return, Subject, Want};
+use tollgate_counters::shared::slot::Slot;
 
 use crate::servers::Server;
 use crate::store::{SECOND, START, Store, YEAR, need, number, owner_of, subject};
@@ -83,26 +84,47 @@ fn what_is_denied_tried_late_or_foreign_writes_nothing() {
     same("nothing wanted", &nothing);
 }
 
-#[test]
-fn a_usual_stack_goes_the_short_way_once_its_counters_are_known() {
+/// Runs calls alike at some times, compares them with the slot's, and counts those that do not go the short way.
+fn longer_ways(stack: &[Subject], cost: u64, times: impl IntoIterator<Item = u64>) -> usize {
     let server = Server::start();
     let mut store = installed(&server);
+    let mut slot = Slot::installed(1);
+    let call = need(stack, cost, Mode::Enforce, Commit::Charge);
+    let stored = |bytes: &[u8]| bytes.len() == 16 + 64 * stack.len();
+    let mut longer = 0;
+    for after in times {
+        let reply = store.ask(1, START + after, &call);
+        let expected = slot.run(1, START + after, &call);
+        assert_eq!(decode(&call, &reply), Ok(expected), "after {after}");
+        if !matches!(&reply, Value::BulkString(bytes) if stored(bytes)) {
+            longer += 1;
+        }
+    }
+    longer
+}
+
+#[test]
+fn a_usual_stack_goes_the_short_way_once_its_counters_are_known() {
     let stack = [
         subject(5, Kind::Quota, 1_000, 1_000, YEAR),
         subject(4, Kind::First, 1_000, 1_000, 60 * SECOND),
-        subject(1, Kind::Token, 1_000, 50, SECOND),
-        subject(2, Kind::Leaky, 1_000, 50, SECOND),
+        subject(1, Kind::Token, 10, 50, SECOND),
+        subject(2, Kind::Leaky, 10, 50, SECOND),
     ];
-    let call = need(&stack, 1, Mode::Enforce, Commit::Charge);
-    let length = |reply: Value| match reply {
-        Value::BulkString(bytes) => bytes.len(),
-        other => panic!("{other:?}"),
-    };
-    let lengths: Vec<usize> = (0..4)
-        .map(|after| length(store.ask(1, START + after, &call)))
-        .collect();
-    let (long, short) = (16 + 32 * stack.len(), 16 + 64 * stack.len());
-    assert_eq!(lengths, [long, short, short, short]);
+    let times = [0, 0, 0, SECOND, 2 * SECOND, 2 * SECOND + 1, 3 * SECOND];
+    assert_eq!(longer_ways(&stack, 10, times), 1);
+}
+
+#[test]
+fn the_short_way_keeps_a_bucket_for_as_long_as_it_matters() {
+    // What is taken each minute is what comes back, so that it always owes some minutes.
+    let bucket = [subject(1, Kind::Token, 600, 600, 3_600 * SECOND)];
+    let times = (0..3).chain((1..180).map(|minute| minute * 60 * SECOND));
+    let longer = longer_ways(&bucket, 10, times);
+    assert!(
+        (25..50).contains(&longer),
+        "its expiry is moved ahead every five minutes: {longer}"
+    );
 }
 
 #[test]

@@ -12,8 +12,9 @@ const LIMIT: u64 = 5_000;
 /// A window that does not end while the test runs: exactly the limit may pass.
 fn one_window(algorithm: &str, window: &str, rest: &str) {
     let redis = servers::Server::start();
-    let policy =
-        format!("{{id: p, scope: org, algorithm: {algorithm}, limit: {LIMIT}, window: {window}{rest}}}");
+    let policy = format!(
+        "{{id: p, scope: org, algorithm: {algorithm}, limit: {LIMIT}, window: {window}, failMode: closed{rest}}}"
+    );
     let nodes = nodes::<3>(&[policy], &redis.url());
     let tally = hammer(&nodes.each_ref(), "p", |tally| tally.denied > 300);
     println!(
@@ -68,8 +69,9 @@ fn windows_of_a_second() {
 /// A bucket admits its burst and what refills.
 fn bucket(algorithm: &str, rest: &str) {
     let redis = servers::Server::start();
-    let policy =
-        format!("{{id: p, scope: org, algorithm: {algorithm}, limit: 500, window: 1s, burst: 1000{rest}}}");
+    let policy = format!(
+        "{{id: p, scope: org, algorithm: {algorithm}, limit: 500, window: 1s, burst: 1000, failMode: closed{rest}}}"
+    );
     let nodes = nodes::<3>(&[policy], &redis.url());
     let tally = hammer(&nodes.each_ref(), "p", |tally| {
         tally.took > Duration::from_secs(3)
