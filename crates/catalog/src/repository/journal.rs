@@ -1,5 +1,8 @@
 //! The journal: every change in its order.
 
+use std::borrow::Cow;
+
+use serde_json::Value;
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
@@ -47,7 +50,7 @@ impl Repository {
     }
 
     /// At most `limit` rows before a number, the newest first, of all orgs or of one, with the rows about the org
-    /// itself, which is an entry of none. `i64::MAX` is before which all rows are.
+    /// itself and about its tokens, which are entries of none. `i64::MAX` is before which all rows are.
     pub async fn journal_back(
         &self,
         before: i64,
@@ -61,13 +64,15 @@ impl Repository {
             ),
             Some(_) => sqlx::query(
                 "SELECT revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash \
-                 FROM tollgate_journal WHERE revision < $1 AND (org = $3 OR (kind = 'org' AND id = $3)) \
+                 FROM tollgate_journal WHERE revision < $1 AND (org = $3 OR (kind = 'org' AND id = $3) \
+                 OR (kind = 'token' AND REPLACE(before_body || after_body, $4, '') <> before_body || after_body)) \
                  ORDER BY revision DESC LIMIT $2",
             ),
         };
         let mut query = query.bind(before).bind(limit.max(0));
         if let Some(org) = org {
-            query = query.bind(org);
+            // As it stands in a token's body. It can't stand in one of its texts, where quotes are escaped.
+            query = query.bind(org).bind(format!("\"orgId\":{}", Value::from(org)));
         }
         let rows = in_time(query.fetch_all(&self.pool)).await?;
         rows.iter().map(|row| chained(row)?.row()).collect()
@@ -75,12 +80,17 @@ impl Repository {
 }
 
 impl JournalRow {
-    /// The org it is about: the one it belongs to, or the org itself.
-    pub fn org(&self) -> Option<&str> {
+    /// The org it is about: the one it belongs to, the org itself, or the one that a token is for.
+    pub fn org(&self) -> Option<Cow<'_, str>> {
         match (self.place.kind, self.place.org.as_str()) {
-            (Kind::Org, _) => Some(&self.place.id),
+            (Kind::Org, _) => Some(Cow::Borrowed(&self.place.id)),
+            (Kind::Token, _) => {
+                let body = self.after.as_ref().or(self.before.as_ref())?;
+                let body: Value = serde_json::from_str(body).ok()?;
+                body["orgId"].as_str().map(|org| Cow::Owned(org.to_owned()))
+            }
             (_, "") => None,
-            (_, org) => Some(org),
+            (_, org) => Some(Cow::Borrowed(org)),
         }
     }
 }

@@ -9,6 +9,7 @@ cases!(
     says_who_did_what,
     leaves_secrets_out,
     is_read_in_both_directions,
+    knows_whose_a_token_is,
     takes_notes
 );
 
@@ -122,6 +123,35 @@ async fn is_read_in_both_directions(database: Database) {
         numbers(repository.journal_back(i64::MAX, Some("none"), 9).await.unwrap()),
         [0; 0]
     );
+}
+
+async fn knows_whose_a_token_is(database: Database) {
+    let repository = database.open().await;
+    let token =
+        |org: &str| serde_json::json!({"hash": "h", "name": "\"orgId\":\"Acme\"", "orgId": org}).to_string();
+    for org in ["acme", "Acme", "a%", "a\"b"] {
+        write(&repository, &[put(Kind::Token, "", org, &token(org))]).await;
+    }
+    write(&repository, &[delete(Kind::Token, "", "acme")]).await;
+    write(&repository, &[put(Kind::Token, "", "nobody", "{\"orgId\":null}")]).await;
+    // Only tokens say by a field whose they are.
+    write(&repository, &[put(Kind::Policy, "", "p", &token("acme"))]).await;
+    for (org, expected) in [
+        ("acme", vec![5, 1]),
+        ("Acme", vec![2]),
+        ("a%", vec![3]),
+        ("a\"b", vec![4]),
+    ] {
+        let rows = repository.journal_back(i64::MAX, Some(org), 9).await.unwrap();
+        let numbers: Vec<i64> = rows.iter().map(|row| row.revision).collect();
+        assert_eq!(numbers, expected, "{org}");
+        assert!(
+            rows.iter().all(|row| row.org().as_deref() == Some(org)),
+            "{rows:?}"
+        );
+    }
+    let newest = repository.journal_back(i64::MAX, None, 2).await.unwrap();
+    assert!(newest.iter().all(|row| row.org().is_none()), "{newest:?}");
 }
 
 async fn takes_notes(database: Database) {

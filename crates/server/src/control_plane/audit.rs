@@ -32,7 +32,8 @@ pub(super) fn group() -> Group {
     };
     Group {
         name: "Audit",
-        about: "Who changed what and when, before and after, each row chained to the one before.",
+        about: "Who changed what and when, before and after, each row chained to the one before. What is about an org \
+                is all that belongs to it, the org itself, and the tokens of its tenants.",
         routes: vec![
             rows(
                 Route::get("/v1/audit", index, "listAudit", "List changes, newest first")
@@ -165,7 +166,7 @@ async fn lines_after(
     let mut lines = String::new();
     for row in repository.journal(after, ROWS).await? {
         after = row.revision;
-        if org.is_none() || row.org() == org {
+        if org.is_none() || row.org().as_deref() == org {
             lines.push_str(&shown(&row).to_string());
             lines.push('\n');
         }

@@ -131,6 +131,60 @@ fn a_tenant_is_told_of_its_own_org_alone() {
 }
 
 #[test]
+fn a_tenant_is_told_who_made_and_revoked_its_tokens() {
+    let (_server, admin) = golden();
+    admin.set("/v1/orgs/acm", &json!({"tier": "gold"}));
+    let tenant = admin.with_role("tenant-admin", Some("acme"));
+    let made = json!({"role": "tenant-viewer", "orgId": "acme", "name": "the dashboard"});
+    let made = tenant.post("/v1/tokens", &made).expect(201);
+    let id = made["id"].as_str().unwrap();
+    tenant.remove(&format!("/v1/tokens/{id}"));
+    // Nobody else's, whatever they are called.
+    let other = admin.with_role("tenant-admin", Some("acm"));
+    let name = "\",\"orgId\":\"acme\",\"";
+    let named = json!({"role": "operator", "name": name});
+    admin.post("/v1/tokens", &named).expect(201);
+
+    let own = tenant.items("/v1/audit?limit=1000");
+    let tokens: Vec<&Value> = own.iter().filter(|row| row["kind"] == "token").collect();
+    let [revoked, making, tenants_own] = &tokens[..] else {
+        panic!("{own:?}")
+    };
+    assert_eq!((&making["id"], &revoked["id"]), (&made["id"], &made["id"]));
+    assert_eq!(making["after"]["name"], "the dashboard");
+    assert_eq!(
+        (&making["before"], &revoked["after"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!(revoked["before"], making["after"]);
+    assert_eq!(
+        making["actor"],
+        format!("token:{}", tenants_own["id"].as_str().unwrap())
+    );
+    assert_eq!(tenants_own["actor"], "admin-token");
+    for row in tokens {
+        assert_eq!(row["orgId"], "acme");
+    }
+    let mut exported = lines(tenant.get("/v1/audit?format=jsonl").text());
+    exported.reverse();
+    assert_eq!(exported, own);
+    let text = json!(own).to_string();
+    for secret in [tenant.secret(), made["secret"].as_str().unwrap(), "secret"] {
+        assert!(!text.contains(secret), "{text}");
+    }
+    assert!(own.iter().all(|row| row["after"].get("hash").is_none()), "{text}");
+    let others = other.items("/v1/audit");
+    assert_eq!(others.iter().filter(|row| row["kind"] == "token").count(), 1);
+    // What goes with an org is told where the org's end is.
+    admin.remove("/v1/orgs/acme");
+    let gone = admin.items("/v1/orgs/acme/audit");
+    assert_eq!(
+        (&gone[0]["kind"], &gone[1]["kind"]),
+        (&json!("org"), &json!("token"))
+    );
+}
+
+#[test]
 fn what_changed_nothing_is_not_told() {
     let (_server, admin) = golden();
     let before = admin.items("/v1/audit");
