@@ -44,6 +44,30 @@ fn assert_same<T: Debug>(
     );
 }
 
+/// What was read from JSON and is written anew reads as the same.
+fn assert_written<T: Debug>(
+    json: &Json,
+    reader: impl Fn(Fields<'_>, &mut Problems) -> Option<T>,
+    written: impl Fn(&T) -> serde_json::Map<String, Json>,
+) {
+    let parsed = |json: &Json| read(&Node::from_json(json), &reader).unwrap().expect("something");
+    let thing = parsed(json);
+    let again = Json::Object(written(&thing));
+    assert_eq!(format!("{:#?}", parsed(&again)), format!("{thing:#?}"), "{again}");
+    // Nothing of it is left out.
+    for (name, value) in json
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+    {
+        assert!(
+            again.get(name).is_some(),
+            "{name}, which is {value}, is not in {again}"
+        );
+    }
+}
+
 /// What is wrong with a JSON body.
 fn problems_of<T>(json: &Json, reader: impl Fn(Fields<'_>, &mut Problems) -> Option<T>) -> String {
     match read(&Node::from_json(json), reader) {
@@ -88,8 +112,33 @@ fn a_policy_is_the_same_from_json_as_from_yaml() {
                 "expose": "true"
             }),
         ),
+        (
+            "{algorithm: quota, window: day, limit: 3, timezone: Asia/Tokyo, accuracy: exact, failMode: open, mode: soft}",
+            json!({
+                "window": "day", "limit": 3, "timezone": "Asia/Tokyo", "accuracy": "exact", "failMode": "open",
+                "mode": "soft", "algorithm": "quota"
+            }),
+        ),
+        (
+            "{window: 90s, limit: 3, scope: global, endpointPattern: 'class:heavy', accuracy: 2.50%, resetJitter: 1500ms}",
+            json!({
+                "window": "90s", "limit": 3, "scope": "global", "endpointPattern": "class:heavy",
+                "accuracy": "2.5%", "resetJitter": "1500ms"
+            }),
+        ),
+        (
+            "{window: 1d, limit: 3, accuracy: 0.07%}",
+            json!({"window": "1d", "limit": 3, "accuracy": "0.07%"}),
+        ),
     ] {
         assert_same(yaml, &json, Policy::read, |policy| policy.line = 0);
+        // How it counts is said, so that it would be read as something said.
+        let mut json = json;
+        if let Json::Null = json["algorithm"] {
+            let quota = json["window"] == "month";
+            json["algorithm"] = json!(if quota { "quota" } else { "token_bucket" });
+        }
+        assert_written(&json, Policy::read, Policy::written);
     }
 }
 
@@ -112,12 +161,24 @@ fn an_org_is_the_same_from_json_as_from_yaml() {
         ),
     ] {
         assert_same(yaml, &json, Org::read, |org| org.line = 0);
+        assert_written(&json, Org::read, Org::written);
     }
 }
 
 #[test]
 fn an_override_is_the_same_from_json_as_from_yaml() {
     for (yaml, json) in [
+        (
+            "{orgId: acme, appId: web, scope: app, mode: off}",
+            json!({"orgId": "acme", "appId": "web", "scope": "app", "mode": "off"}),
+        ),
+        (
+            "{orgId: acme, userId: u, policyId: p, algorithm: fixed_window, anchor: epoch, unit: tokens}",
+            json!({
+                "orgId": "acme", "userId": "u", "policyId": "p", "algorithm": "fixed_window", "anchor": "epoch",
+                "unit": "tokens"
+            }),
+        ),
         (
             "{orgId: acme, policyId: p, limit: 7}",
             json!({"orgId": "acme", "policyId": "p", "limit": 7}),
@@ -133,6 +194,7 @@ fn an_override_is_the_same_from_json_as_from_yaml() {
         ),
     ] {
         assert_same(yaml, &json, Override::read, |o| o.line = 0);
+        assert_written(&json, Override::read, Override::written);
     }
 }
 

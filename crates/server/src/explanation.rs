@@ -89,6 +89,9 @@ pub struct Applied {
     pub from: String,
     /// The limit that an override hides.
     pub hides: Option<u64>,
+    /// `file` if it stands in the policy file, or its override does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<&'static str>,
 }
 
 /// A policy that does not apply.
@@ -127,6 +130,7 @@ pub fn explain(
         violated: !outcome.fits,
         from: origin(limit),
         hides: limit.origin.overridden.as_ref().and_then(|note| note.hides),
+        source: limit.is_of_file().then_some("file"),
     });
     let enforced = (0..outcomes.len()).filter(|place| checked.stack.levels[*place].mode == Mode::Enforce);
     let least = enforced.min_by_key(|place| outcomes[*place].remaining);

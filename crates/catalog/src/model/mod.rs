@@ -9,11 +9,12 @@ mod rollout;
 mod scope;
 mod user;
 mod window;
+mod written;
 
 pub use id::{MAX_ID_BYTES, check_id, check_policy_id};
 pub use org::{Org, OrgRecord, read_zone};
 pub use overrides::{KeptOverride, Override, Who};
-pub use policy::{Accuracy, Descriptor, FailMode, Policy, PolicyMode, Values, Zone};
+pub use policy::{Accuracy, Descriptor, FailMode, Policy, PolicyMode, Values, Zone, anchor_name};
 pub use reset::Reset;
 pub(crate) use rollout::ACTIVE;
 pub use rollout::{Rollout, RolloutState, Share};

@@ -1,5 +1,7 @@
 //! A policy: one limit, and whom it is for.
 
+use std::fmt;
+
 use jiff::tz::TimeZone;
 use tollgate_core::{Algorithm, Anchor, MAX_LIMIT, MAX_LOG_LIMIT, Mode};
 
@@ -112,6 +114,21 @@ pub struct Policy {
     /// The line it stands on.
     pub line: usize,
 }
+
+const MODES: [(&str, PolicyMode); 4] = [
+    ("enforce", PolicyMode::On(Mode::Enforce)),
+    ("shadow", PolicyMode::On(Mode::Shadow)),
+    ("soft", PolicyMode::On(Mode::Soft)),
+    ("off", PolicyMode::Off),
+];
+
+const FAIL_MODES: [(&str, FailMode); 3] = [
+    ("open", FailMode::Open),
+    ("closed", FailMode::Closed),
+    ("local", FailMode::Local),
+];
+
+const ANCHORS: [(&str, Anchor); 2] = [("epoch", Anchor::Epoch), ("first", Anchor::First)];
 
 const ALGORITHMS: [(&str, &str); 6] = [
     ("token_bucket", "token_bucket"),
@@ -257,17 +274,6 @@ impl Values {
 
     /// Reads the fields that policies and overrides have in common.
     pub fn read(fields: &mut Fields<'_>, problems: &mut Problems) -> Self {
-        let modes = [
-            ("enforce", PolicyMode::On(Mode::Enforce)),
-            ("shadow", PolicyMode::On(Mode::Shadow)),
-            ("soft", PolicyMode::On(Mode::Soft)),
-            ("off", PolicyMode::Off),
-        ];
-        let fail_modes = [
-            ("open", FailMode::Open),
-            ("closed", FailMode::Closed),
-            ("local", FailMode::Local),
-        ];
         let id = |text: &str| {
             super::check_id(text)
                 .map(|()| text.to_owned())
@@ -279,19 +285,15 @@ impl Values {
             limit: fields.whole("limit", MAX_LIMIT, problems),
             burst: fields.whole("burst", MAX_LIMIT, problems),
             window: fields.parsed("window", problems, Window::parse),
-            anchor: fields.one_of(
-                "anchor",
-                problems,
-                &[("epoch", Anchor::Epoch), ("first", Anchor::First)],
-            ),
+            anchor: fields.one_of("anchor", problems, &ANCHORS),
             zone: fields.parsed("timezone", problems, |name| match name {
                 "org" => Ok(Zone::Org),
                 name => super::org::read_zone(name).map(Zone::Fixed),
             }),
             counter: fields.parsed("counter", problems, id),
             unit: fields.parsed("unit", problems, id),
-            fail_mode: fields.one_of("failMode", problems, &fail_modes),
-            mode: fields.one_of("mode", problems, &modes),
+            fail_mode: fields.one_of("failMode", problems, &FAIL_MODES),
+            mode: fields.one_of("mode", problems, &MODES),
             accuracy: fields.parsed("accuracy", problems, read_accuracy),
             reset_jitter_ns: fields.parsed("resetJitter", problems, Window::parse_length),
             expose: fields.flag("expose", problems),
@@ -352,6 +354,57 @@ impl Values {
                 format!("means nothing to {algorithm}; only quota has one"),
             );
         }
+    }
+}
+
+/// The name of a value in a table of names.
+fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
+    let known = names.iter().find(|(_, known)| known == value);
+    known.map_or("", |(name, _)| name)
+}
+
+/// Where a fixed window begins, as policies write it.
+pub fn anchor_name(anchor: Anchor) -> &'static str {
+    name_of(&ANCHORS, &anchor)
+}
+
+impl fmt::Display for PolicyMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name_of(&MODES, self))
+    }
+}
+
+impl fmt::Display for FailMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name_of(&FAIL_MODES, self))
+    }
+}
+
+impl fmt::Display for Accuracy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exact => f.write_str("exact"),
+            Self::Within(hundredths) if hundredths % 100 == 0 => write!(f, "{}%", hundredths / 100),
+            Self::Within(hundredths) if hundredths % 10 == 0 => {
+                write!(f, "{}.{}%", hundredths / 100, hundredths % 100 / 10)
+            }
+            Self::Within(hundredths) => write!(f, "{}.{:02}%", hundredths / 100, hundredths % 100),
+        }
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(zone) => f.write_str(zone.iana_name().unwrap_or("UTC")),
+            Self::Org => f.write_str("org"),
+        }
+    }
+}
+
+impl fmt::Display for Descriptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.value, if self.prefix { "*" } else { "" })
     }
 }
 

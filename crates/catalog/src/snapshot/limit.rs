@@ -238,6 +238,27 @@ impl Limit {
         other.map_or(&*self.id, |other| &*other.policy)
     }
 
+    /// The permission a request must carry.
+    pub fn required_scope(&self) -> Option<&str> {
+        self.required_scope.as_deref()
+    }
+
+    /// Its conditions on descriptors.
+    pub fn descriptors(&self) -> &[Descriptor] {
+        &self.descriptors
+    }
+
+    /// How many bits of an IPv4 and of an IPv6 address are counted apart, if it counts by address.
+    pub fn prefixes(&self) -> Option<(u8, u8)> {
+        self.dimensions.contains(&Dimension::Ip).then_some(self.prefixes)
+    }
+
+    /// Whether it stands in a file, or the override does that set some of its values: only there are lines.
+    pub fn is_of_file(&self) -> bool {
+        let note = self.origin.overridden.as_ref();
+        note.map_or(self.origin.line, |note| note.line) > 0
+    }
+
     /// The kind of limit, as the 429's `limit_type` names it.
     pub fn limit_type(&self) -> &'static str {
         let endpoint = self.scope.single() == Some(&Dimension::Endpoint);

@@ -14,6 +14,7 @@ mod follow;
 mod keep;
 mod key_hashes;
 mod keys;
+mod of_file;
 mod references;
 mod rollouts;
 mod whole;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::sync::MutexGuard;
 use tokio::time::timeout;
 use tollgate_catalog::document::Problems;
-use tollgate_catalog::repository::{Author, Change, Kind, Place, RepositoryError, Written};
+use tollgate_catalog::repository::{Author, Change, RepositoryError, Written};
 
 use super::contents::Contents;
 use super::references;
-use super::{Catalogue, CatalogueError, FileSet};
+use super::{Catalogue, CatalogueError};
 
 /// How long a writer waits for a turn: if the database does not answer, none comes.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -115,20 +115,5 @@ impl Turn<'_> {
                 Ok(Outcome::Written(revision))
             }
         }
-    }
-}
-
-impl FileSet {
-    /// Whether the policy file says what an entry is.
-    pub fn owns(&self, place: &Place) -> bool {
-        let (set, id) = (&self.set, &place.id);
-        self.given
-            && match place.kind {
-                Kind::Tier => set.tiers.contains(id),
-                Kind::Org => set.orgs.iter().any(|org| org.id == *id),
-                Kind::Policy => set.policies.iter().any(|policy| policy.id == *id),
-                Kind::EndpointClasses => !set.endpoint_classes.is_empty(),
-                _ => false,
-            }
     }
 }

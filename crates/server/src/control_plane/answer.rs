@@ -3,7 +3,7 @@
 use axum::http::header::ETAG;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tollgate_catalog::repository::Entry;
 
 use crate::answer::Problem;
@@ -70,6 +70,12 @@ pub(super) fn listed(items: Vec<Value>, next: Option<String>) -> Answer {
 /// The JSON of an entry.
 pub(super) fn document(entry: &Entry) -> Value {
     serde_json::from_str(&entry.body).unwrap_or(Value::Null)
+}
+
+/// Something that the policy file owns, as it would be written by API.
+pub(super) fn of_file(mut written: Map<String, Value>) -> Value {
+    written.insert("source".to_owned(), Value::from("file"));
+    Value::Object(written)
 }
 
 /// A document as it is shown: without the hash of a secret, and with instants as they are written in requests.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use tollgate_catalog::model::{Window, anchor_name};
 use tollgate_catalog::snapshot::{Effective, Limit};
 use tollgate_core::{Algorithm, Mode};
 
@@ -72,10 +73,18 @@ pub(super) async fn get(Path(org): Path<String>, ask: Ask) -> Answered {
         .collect();
     let limits: Vec<&Limit> = visible.iter().map(|one| one.limit).collect();
     let warnings: Vec<String> = misfits(&limits, 1).iter().map(ToString::to_string).collect();
+    let file = ask.plane.catalogue.file();
+    let items = visible.into_iter().map(|one| {
+        let mut item = shown(one);
+        if file.given && one.limit.is_of_file() {
+            item["source"] = json!("file");
+        }
+        item
+    });
     let mut answer = json!({
         "orgId": org,
         "tier": snapshot.tier_of(Some(&org)).name,
-        "items": visible.into_iter().map(shown).collect::<Vec<_>>(),
+        "items": items.collect::<Vec<_>>(),
         "tightest": tightest,
         "warnings": warnings,
     });
@@ -98,10 +107,16 @@ fn shown(one: &Effective<'_>) -> Value {
             None => json!({"value": present, "from": "policy"}),
         }
     };
+    let conditions = limit.descriptors().iter();
+    let conditions: Map<_, _> = conditions
+        .map(|one| (one.name.clone(), json!(one.to_string())))
+        .collect();
     json!({
         "policyId": limit.id,
         "scope": limit.scope_name,
         "endpointPattern": limit.pattern.to_string(),
+        "requiredScope": limit.required_scope(),
+        "match": conditions,
         "for": one.who,
         "from": origin(limit),
         "values": {
@@ -109,7 +124,16 @@ fn shown(one: &Effective<'_>) -> Value {
             "limit": value(&|limit| json!(limit.rule.limit)),
             "burst": value(&|limit| burst(limit)),
             "window": value(&|limit| json!(limit.window.to_string())),
+            "anchor": value(&|limit| anchor(limit)),
+            "timezone": value(&|limit| json!(limit.is_quota().then(|| limit.zone.to_string()))),
+            "unit": value(&|limit| json!(limit.unit)),
             "mode": value(&|limit| limit.mode.map_or(json!("off"), |mode| json!(mode_name(mode)))),
+            "failMode": value(&|limit| json!(limit.fail_mode.to_string())),
+            "accuracy": value(&|limit| json!(limit.accuracy.to_string())),
+            "resetJitter": value(&|limit| jitter(limit)),
+            "expose": value(&|limit| json!(limit.expose)),
+            "ipv4Prefix": value(&|limit| json!(limit.prefixes().map(|prefixes| prefixes.0))),
+            "ipv6Prefix": value(&|limit| json!(limit.prefixes().map(|prefixes| prefixes.1))),
         },
     })
 }
@@ -118,6 +142,20 @@ fn burst(limit: &Limit) -> Value {
     match limit.rule.algorithm {
         Algorithm::TokenBucket | Algorithm::LeakyBucket => json!(limit.rule.capacity),
         _ => Value::Null,
+    }
+}
+
+fn anchor(limit: &Limit) -> Value {
+    match limit.rule.algorithm {
+        Algorithm::FixedWindow(anchor) => json!(anchor_name(anchor)),
+        _ => Value::Null,
+    }
+}
+
+fn jitter(limit: &Limit) -> Value {
+    match limit.reset_jitter_ns {
+        0 => Value::Null,
+        length => json!(Window::Length(length).to_string()),
     }
 }
 

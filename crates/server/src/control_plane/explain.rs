@@ -35,7 +35,11 @@ pub(super) async fn explain(ask: Ask) -> Answered {
         .map_err(|error| Problem::bad_request(format!("The body is not a check: {error}.")))?;
     let (snapshot, now) = (ask.plane.engine.snapshot_full(), clock::now());
     let request = body.request(Some(&snapshot), now)?;
-    let explanation = explain_request(&ask.plane.engine, &snapshot, &request, now)?;
+    let mut explanation = explain_request(&ask.plane.engine, &snapshot, &request, now)?;
+    if !ask.plane.catalogue.file().given {
+        // The lines are those of the demonstration, which nobody owns.
+        explanation.applied.iter_mut().for_each(|one| one.source = None);
+    }
     let explanation = serde_json::to_value(explanation);
     explanation
         .map(Answer::ok)

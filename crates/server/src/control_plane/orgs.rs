@@ -1,10 +1,10 @@
 //! `/v1/orgs`: organizations and the tier each is on.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tollgate_catalog::model::Org;
 use tollgate_catalog::repository::{Kind, Place};
 
-use super::answer::{Answer, Answered, document};
+use super::answer::{Answer, Answered, document, of_file};
 use super::ask::{Ask, Path};
 use super::belongings::Belongings;
 use super::lists::{everywhere, list};
@@ -54,7 +54,7 @@ pub(super) async fn index(ask: Ask) -> Answered {
     ask.caller.read_platform()?;
     let file = ask.plane.catalogue.file();
     let own = file.set.orgs.iter().filter(|_| file.given);
-    let own = own.map(|org| (org.id.clone(), of_file(org)));
+    let own = own.map(|org| (org.id.clone(), of_file(org.written())));
     list(&ask, Kind::Org, "", own.collect(), document).await
 }
 
@@ -88,14 +88,9 @@ pub(super) async fn known(ask: &Ask, org: &str) -> Result<(), Problem> {
 async fn shown(ask: &Ask, org: &str) -> Result<Option<Answer>, Problem> {
     let file = ask.plane.catalogue.file();
     if let Some(org) = file.set.orgs.iter().find(|known| file.given && known.id == org) {
-        return Ok(Some(Answer::ok(of_file(org))));
+        return Ok(Some(Answer::ok(of_file(org.written()))));
     }
     let entry = ask.plane.catalogue.repository().get(&place(org)).await;
     let entry = entry.map_err(WriteError::from)?;
     Ok(entry.map(|entry| Answer::entry(&entry, document(&entry))))
-}
-
-fn of_file(org: &Org) -> Value {
-    let zone = org.zone.iana_name().unwrap_or("UTC");
-    json!({"orgId": org.id, "tier": org.tier, "timezone": zone, "source": "file"})
 }

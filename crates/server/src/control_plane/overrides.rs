@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tollgate_catalog::model::Override;
 use tollgate_catalog::repository::{Entry, Kind};
 
-use super::answer::{Answer, Answered, document};
+use super::answer::{Answer, Answered, document, of_file};
 use super::ask::{Ask, Path, now_ms};
 use super::belongings::Belongings;
 use super::lists::{list, within};
@@ -48,13 +48,25 @@ pub(super) fn group() -> Group {
 /// An org's overrides.
 pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
     ask.caller.read_org(&org)?;
-    orgs::known(&ask, &org).await?;
-    list(&ask, Kind::Override, &org, BTreeMap::new(), shown).await
+    let file = ask.plane.catalogue.file();
+    let own = file.overrides_of(&org).map(|(id, change)| {
+        let shown = written(&id, change);
+        (id, shown)
+    });
+    let own: BTreeMap<String, Value> = own.collect();
+    // An org that the file names by an override alone is known by that.
+    if own.is_empty() {
+        orgs::known(&ask, &org).await?;
+    }
+    list(&ask, Kind::Override, &org, own, shown).await
 }
 
 /// One override.
 pub(super) async fn get(Path((org, id)): Path<(String, String)>, ask: Ask) -> Answered {
     ask.caller.read_org(&org)?;
+    if let Some(change) = ask.plane.catalogue.file().override_of(&org, &id) {
+        return Ok(Answer::ok(written(&id, change)));
+    }
     let place = within(&org, Kind::Override, &id);
     let entry = ask.plane.catalogue.repository().get(&place).await;
     let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
@@ -101,6 +113,13 @@ fn named(mut members: Map<String, Value>, policy: &str) -> Map<String, Value> {
     }
     members.insert("policyId".to_owned(), json!(policy));
     members
+}
+
+/// An override of the policy file.
+fn written(id: &str, change: &Override) -> Value {
+    let mut written = of_file(change.written());
+    written["id"] = json!(id);
+    written
 }
 
 fn shown(entry: &Entry) -> Value {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tollgate_catalog::model::Policy;
 use tollgate_catalog::repository::{Kind, Place};
 
-use super::answer::{Answer, Answered, document};
+use super::answer::{Answer, Answered, document, of_file};
 use super::ask::{Ask, Path};
 use super::belongings::Belongings;
 use super::lists::{everywhere, list};
@@ -48,7 +48,7 @@ pub(super) async fn index(ask: Ask) -> Answered {
     ask.caller.read_platform()?;
     let file = ask.plane.catalogue.file();
     let own = file.set.policies.iter().filter(|_| file.given);
-    let own = own.map(|policy| (policy.id.clone(), of_file(policy)));
+    let own = own.map(|policy| (policy.id.clone(), of_file(policy.written())));
     list(&ask, Kind::Policy, "", own.collect(), document).await
 }
 
@@ -62,7 +62,7 @@ pub(super) async fn get(Path(id): Path<String>, ask: Ask) -> Answered {
         .iter()
         .find(|policy| file.given && policy.id == id)
     {
-        return Ok(Answer::ok(of_file(policy)));
+        return Ok(Answer::ok(of_file(policy.written())));
     }
     let entry = ask.plane.catalogue.repository().get(&place(&id)).await;
     let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
@@ -83,18 +83,4 @@ pub(super) async fn put(ask: Ask) -> Answered {
 pub(super) async fn delete(Path(id): Path<String>, ask: Ask) -> Answered {
     ask.caller.write_platform()?;
     ask.once(ask.delete(&place(&id), Belongings::None)).await
-}
-
-fn of_file(policy: &Policy) -> Value {
-    json!({
-        "id": policy.id,
-        "orgTier": policy.tier.as_deref().unwrap_or("*"),
-        "scope": policy.scope.to_string(),
-        "endpointPattern": policy.pattern.to_string(),
-        "algorithm": policy.values.algorithm_name(),
-        "limit": policy.values.limit,
-        "burst": policy.values.burst,
-        "window": policy.values.window.map(|window| window.to_string()),
-        "source": "file",
-    })
 }

@@ -73,6 +73,139 @@ fn what_the_file_names_is_marked_and_can_not_be_changed_by_api() {
 }
 
 #[test]
+fn all_that_the_file_says_of_something_is_shown() {
+    let file = "\
+tiers: [{tier: gold}]
+orgs:
+  - {orgId: acme, tier: gold, billingAnchor: 2024-01-31}
+policies:
+  - {id: plain, orgTier: gold, limit: 9, window: 1m, burst: 20, requiredScope: write, match: {region: eu*}, failMode: closed,
+     accuracy: 2.5%, resetJitter: 3s, expose: false, mode: soft, unit: tokens, counter: shared}
+  - {id: by-ip, scope: ip, algorithm: fixed_window, anchor: first, limit: 5, window: 1h, ipv4Prefix: 24}
+  - {id: daily, orgTier: gold, limit: 100, window: day, timezone: Asia/Tokyo}
+";
+    let server = Server::start(file, &[]);
+    let admin = server.platform_admin();
+    let plain = json!({
+        "id": "plain", "orgTier": "gold", "scope": "org", "endpointPattern": "*", "algorithm": "token_bucket",
+        "limit": 9, "window": "1m", "burst": 20, "requiredScope": "write", "match": {"region": "eu*"},
+        "failMode": "closed", "accuracy": "2.5%", "resetJitter": "3s", "expose": false, "mode": "soft",
+        "unit": "tokens", "counter": "shared", "source": "file",
+    });
+    assert_eq!(admin.get(&format!("{POLICIES}/plain")).expect(200), plain);
+    let org = admin.get("/v1/orgs/acme").expect(200);
+    assert_eq!(org["billingAnchor"], "2024-01-31");
+    // What is shown could be written by API: the same again under another name.
+    let mut again = plain;
+    again["id"] = json!("again");
+    let again_members = again.as_object_mut().unwrap();
+    again_members.remove("source");
+    assert_eq!(admin.put(POLICIES, &again).expect(201), again);
+
+    let effective = admin.get("/v1/orgs/acme/ratelimit/policies").expect(200);
+    let of = |policy: &str| {
+        let items = effective["items"].as_array().unwrap().iter();
+        let found = items.clone().find(|item| item["policyId"] == policy);
+        found.unwrap_or_else(|| panic!("{policy} is not in {effective}"))
+    };
+    let plain = of("plain");
+    assert_eq!(plain["source"], "file");
+    assert_eq!(of("again").get("source"), None);
+    assert_eq!(plain["requiredScope"], "write");
+    assert_eq!(plain["match"], json!({"region": "eu*"}));
+    for (policy, name, value) in [
+        ("plain", "failMode", json!("closed")),
+        ("plain", "accuracy", json!("2.5%")),
+        ("plain", "resetJitter", json!("3s")),
+        ("plain", "expose", json!(false)),
+        ("plain", "unit", json!("tokens")),
+        ("plain", "anchor", json!(null)),
+        ("plain", "ipv4Prefix", json!(null)),
+        ("by-ip", "anchor", json!("first")),
+        ("by-ip", "ipv4Prefix", json!(24)),
+        ("by-ip", "ipv6Prefix", json!(64)),
+        ("daily", "timezone", json!("Asia/Tokyo")),
+        ("daily", "failMode", json!("closed")),
+    ] {
+        let said = &of(policy)["values"][name];
+        assert_eq!(
+            *said,
+            json!({"value": value, "from": "policy"}),
+            "{policy} {name}"
+        );
+    }
+    let check =
+        json!({"orgId": "acme", "ip": "203.0.113.9", "scopes": ["write"], "descriptors": {"region": "eu-1"}});
+    let explained = admin.post("/v1/ratelimit/explain", &check).expect(200);
+    let applied = explained["applied"].as_array().unwrap();
+    let sources: Vec<_> = applied
+        .iter()
+        .map(|one| (one["policyId"].as_str().unwrap(), one.get("source")))
+        .collect();
+    let file = json!("file");
+    assert_eq!(
+        sources,
+        [
+            ("by-ip", Some(&file)),
+            ("again", None),
+            ("daily", Some(&file)),
+            ("plain", Some(&file))
+        ]
+    );
+}
+
+#[test]
+fn overrides_of_the_file_are_listed_and_can_not_be_ended_by_api() {
+    let more = "\
+overrides:
+  - {orgId: acme, policyId: gold-org, limit: 7, reason: a fair, expiresAt: 2099-01-01T00:00:00Z}
+  - {orgId: initech, limit: 2, window: 1h}
+  - {orgId: acme, scope: org, keyId: mobile, limit: 1}
+";
+    let server = Server::start(&format!("{FILE}{more}"), &[]);
+    let admin = server.platform_admin();
+    let overrides = "/v1/orgs/acme/ratelimit/overrides";
+    let made = admin
+        .post(overrides, &json!({"policyId": "gold-org", "limit": 8}))
+        .expect(201);
+    let listed = admin.items(overrides);
+    let of_file = json!({
+        "id": "00000000000000000001", "orgId": "acme", "policyId": "gold-org", "limit": 7, "reason": "a fair",
+        "expiresAt": "2099-01-01T00:00:00Z", "source": "file",
+    });
+    let for_key = json!({
+        "id": "00000000000000000003", "orgId": "acme", "scope": "org", "keyId": "mobile", "limit": 1, "source": "file",
+    });
+    // The older first: what the API has made is newer than the file.
+    assert_eq!(listed, [of_file.clone(), for_key, made]);
+    let page = admin.get(&format!("{overrides}?limit=2")).expect(200);
+    assert_eq!(page["nextCursor"], "00000000000000000003");
+    let one = format!("{overrides}/00000000000000000001");
+    assert_eq!(admin.get(&one).expect(200), of_file);
+    let before = admin.changes();
+    let refused = admin.delete(&one).problem(409);
+    assert!(refused.contains("policy file"), "{refused}");
+    assert_eq!(admin.changes(), before);
+    // Those of another org are not found here, and an org that only an override names is known by it.
+    admin
+        .get(&format!("{overrides}/00000000000000000002"))
+        .problem(404);
+    admin
+        .delete(&format!("{overrides}/00000000000000000002"))
+        .problem(404);
+    assert_eq!(admin.items("/v1/orgs/initech/ratelimit/overrides").len(), 1);
+    admin.get("/v1/orgs/absent/ratelimit/overrides").problem(404);
+
+    let effective = admin.get("/v1/orgs/acme/ratelimit/policies").expect(200);
+    let items = effective["items"].as_array().unwrap();
+    let sources: Vec<_> = items
+        .iter()
+        .map(|item| (item["for"].as_str().unwrap(), item.get("source")))
+        .collect();
+    assert_eq!(sources, [("org", None), ("key mobile", Some(&json!("file")))]);
+}
+
+#[test]
 fn other_things_stand_beside_the_file_and_survive_its_reload() {
     let (server, admin) = started();
     admin.set("/v1/tiers/silver", &json!({}));

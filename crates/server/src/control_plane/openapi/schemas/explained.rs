@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::object::{Object, flag, list, of, one_of, text};
+use super::source;
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     vec![
@@ -84,7 +85,8 @@ fn explanation() -> Value {
         .needs("remaining", number(), "What would be left.")
         .needs("violated", flag(), "Whether it has no room for the request.")
         .needs("from", text(), "Where its values came from.")
-        .shows("hides", number(), "The limit that an override hides.");
+        .shows("hides", number(), "The limit that an override hides.")
+        .with(source);
     let skipped = Object::answered("A policy that does not apply.")
         .needs("policyId", text(), "")
         .needs("reason", text(), "Why not.");
@@ -112,20 +114,82 @@ fn effective() -> Value {
             .may("hides", kind, "What the policy says.")
             .schema()
     };
-    let number_or_null = json!({"type": ["integer", "null"], "minimum": 0});
+    let number_or_null = || json!({"type": ["integer", "null"], "minimum": 0});
+    let text_or_null = || json!({"type": ["string", "null"]});
     let values = Object::answered("Each value with where it came from.")
         .needs("algorithm", value("How it counts.", text()), "")
         .needs("limit", value("What a window admits.", number()), "")
-        .needs("burst", value("A bucket's capacity.", number_or_null), "")
+        .needs("burst", value("A bucket's capacity.", number_or_null()), "")
         .needs("window", value("The window.", text()), "")
-        .needs("mode", value("What it does.", text()), "");
+        .needs(
+            "anchor",
+            value("Where a fixed window begins.", text_or_null()),
+            "",
+        )
+        .needs(
+            "timezone",
+            value("Whose midnight a quota resets at.", text_or_null()),
+            "",
+        )
+        .needs(
+            "unit",
+            value(
+                "What of the request it counts; null for its cost.",
+                text_or_null(),
+            ),
+            "",
+        )
+        .needs("mode", value("What it does.", text()), "")
+        .needs(
+            "failMode",
+            value("What happens when a shared store can't answer.", text()),
+            "",
+        )
+        .needs("accuracy", value("How much may lie unused in nodes.", text()), "")
+        .needs(
+            "resetJitter",
+            value("How far apart clients are told to come back.", text_or_null()),
+            "",
+        )
+        .needs(
+            "expose",
+            value("Whether clients may see it in headers.", flag()),
+            "",
+        )
+        .needs(
+            "ipv4Prefix",
+            value(
+                "How many bits of an IPv4 address are counted apart.",
+                number_or_null(),
+            ),
+            "",
+        )
+        .needs(
+            "ipv6Prefix",
+            value(
+                "How many bits of an IPv6 address are counted apart.",
+                number_or_null(),
+            ),
+            "",
+        );
     let item = Object::answered("A limit in force.")
         .needs("policyId", text(), "")
         .needs("scope", text(), "What is counted together.")
         .needs("endpointPattern", text(), "The routes it is for.")
+        .shows(
+            "requiredScope",
+            text(),
+            "The permission that requests must carry.",
+        )
+        .needs(
+            "match",
+            json!({"type": "object", "additionalProperties": text()}),
+            "The descriptors that requests must have.",
+        )
         .needs("for", text(), "For whom of the org.")
         .needs("from", text(), "Where it came from, in words.")
-        .needs("values", values.schema(), "");
+        .needs("values", values.schema(), "")
+        .with(source);
     let tightest = Object::answered("The tightest limit of a level.")
         .needs("policyId", text(), "")
         .needs("limit", number(), "")

@@ -43,7 +43,8 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let changed = Object::answered("An override, as it was written.")
         .needs("id", of("OverrideId"), "")
         .needs("orgId", of("Id"), "The org it belongs to.")
-        .with(written);
+        .with(written)
+        .with(source);
     let class = |object: Object| {
         object
             .needs(

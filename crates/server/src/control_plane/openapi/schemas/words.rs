@@ -35,7 +35,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         (
             "OverrideId",
             text(
-                "An override's id; ids sort by when they were made.",
+                "An override's id; ids sort by when they were made. Of one in the policy file, its place there.",
                 "^[0-9a-f]{20}$",
                 &["0190a1b2c3d4e5f60718"],
             ),
