@@ -54,6 +54,28 @@ impl fmt::Display for PolicyFileError {
 
 impl std::error::Error for PolicyFileError {}
 
+/// What became of the policy file as it is now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It is in force.
+    InForce,
+    /// Something is wrong with it: the last good one is in force.
+    Refused,
+    /// It is good, and comes into force when the catalogue's database answers.
+    Waiting,
+}
+
+impl Standing {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InForce => "inForce",
+            Self::Refused => "refused",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
 /// Reads a policy file.
 pub fn read_file(path: &Path) -> Result<PolicySet, PolicyFileError> {
     let text = read_text(path)?;
@@ -78,7 +100,8 @@ pub fn load(path: Option<&Path>) -> Result<PolicySet, PolicyFileError> {
     }
 }
 
-/// Applies the file again whenever it is no longer what was `seen`, all or nothing, until `stop` turns true.
+/// Applies the file again whenever it is no longer what was `seen`, all or nothing, until `stop` turns true. One that
+/// needs the catalogue's database, which is away, is applied when that is back.
 pub async fn watch(
     path: PathBuf,
     mut seen: Option<Stamp>,
@@ -88,6 +111,7 @@ pub async fn watch(
 ) {
     let mut ticks = tokio::time::interval(POLL);
     let mut last = seen;
+    let mut standing = Standing::InForce;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
@@ -98,42 +122,51 @@ pub async fn watch(
         // may well be a valid one.
         let settled = now == last;
         last = now;
-        if now == seen || !settled {
+        let again = standing == Standing::Waiting && !metrics.is_catalogue_away();
+        if !settled || (now == seen && !again) {
             continue;
         }
+        let told = now == seen;
         seen = now;
         // Reading a large file must not hold the runtime up.
         let reading = path.clone();
         let read = tokio::task::spawn_blocking(move || read_file(&reading)).await;
         let Ok(read) = read else { continue };
-        reload(&path, read, &catalogue, &metrics).await;
+        standing = match reload(&path, read, &catalogue).await {
+            Ok(()) => {
+                tracing::info!(file = %path.display(), "policies reloaded");
+                Standing::InForce
+            }
+            Err((standing, _)) if told && standing == Standing::Waiting => standing,
+            Err((standing, error)) => {
+                metrics.reload_failed();
+                let until = match standing {
+                    Standing::Waiting => " until the catalogue's database answers",
+                    _ => "",
+                };
+                tracing::error!("policies not reloaded, the last good ones stay in force{until}: {error}");
+                standing
+            }
+        };
+        metrics.policy_file(standing);
     }
 }
 
+/// Puts a file in force, or says why not, and whether that may change by itself.
 async fn reload(
     path: &Path,
     read: Result<PolicySet, PolicyFileError>,
     catalogue: &Catalogue,
-    metrics: &Metrics,
-) {
-    let applied = match read {
-        Ok(set) => catalogue.replace_file(set).await.map_err(|error| match error {
-            CatalogueError::Problems(problems) => {
-                PolicyFileError::Invalid(path.to_owned(), problems).to_string()
-            }
-            error => error.to_string(),
-        }),
-        Err(error) => Err(error.to_string()),
-    };
-    match applied {
-        Ok(()) => {
-            tracing::info!(file = %path.display(), "policies reloaded");
+) -> Result<(), (Standing, String)> {
+    let set = read.map_err(|error| (Standing::Refused, error.to_string()))?;
+    catalogue.replace_file(set).await.map_err(|error| match error {
+        CatalogueError::Problems(problems) => {
+            let problems = PolicyFileError::Invalid(path.to_owned(), problems);
+            (Standing::Refused, problems.to_string())
         }
-        Err(error) => {
-            metrics.reload_failed();
-            tracing::error!("policies not reloaded, the last good ones stay in force: {error}");
-        }
-    }
+        CatalogueError::Repository(error) => (Standing::Waiting, error.to_string()),
+        error @ CatalogueError::Disk(_) => (Standing::Refused, error.to_string()),
+    })
 }
 
 /// What tells one state of the file from another: its time, its size, and which file it is.

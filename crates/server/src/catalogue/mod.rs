@@ -134,14 +134,37 @@ impl Catalogue {
         Ok(Arc::new(catalogue))
     }
 
-    /// Puts another state of the policy file in force, or leaves all as it is if it does not fit.
+    /// Puts another state of the policy file in force, or leaves all as it is if it does not fit. While the database
+    /// is away, what is on disk takes its place.
     pub async fn replace_file(&self, set: PolicySet) -> Result<(), CatalogueError> {
         let file = Arc::new(FileSet { given: true, set });
         let mut contents = self.contents.lock().await;
-        let whole = Whole::read(&self.repository, &self.disk, &file, self.engine.seed()).await?;
+        let read = if self.metrics.is_catalogue_away() {
+            Err(RepositoryError::Late.into())
+        } else {
+            Whole::read(&self.repository, &self.disk, &file, self.engine.seed()).await
+        };
+        let whole = match read {
+            Err(CatalogueError::Repository(error)) => {
+                let kept = self.kept(contents.revision, &file).await;
+                kept.ok_or(CatalogueError::Repository(error))?
+            }
+            read => read?,
+        };
         self.rebuild(&mut contents, whole, &file)?;
         self.file.store(file);
         Ok(())
+    }
+
+    /// What is on disk, if it is of this very revision: an older one would take back what is in force.
+    async fn kept(&self, revision: i64, file: &Arc<FileSet>) -> Option<Whole> {
+        let (disk, file, seed) = (self.disk.clone(), file.clone(), self.engine.seed());
+        let whole = tokio::task::spawn_blocking(move || {
+            let kept = disk.read().ok().flatten();
+            let kept = kept.filter(|kept| kept.revision() == revision);
+            kept.map(|kept| Whole::of_disk(kept, &file, seed))
+        });
+        whole.await.ok().flatten()
     }
 
     /// The database.

@@ -38,12 +38,14 @@ pub(super) async fn healthz() -> &'static str {
 /// Policies are in force and decisions can be made.
 pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> Response {
     let snapshot = plane.engine.snapshot();
+    let standing = plane.metrics.policy_file_standing().name();
     Json(json!({
         "status": "ready",
         "store": "memory",
         "catalogue": if plane.metrics.is_catalogue_away() { "away" } else { plane.catalogue.repository().backend() },
         "catalogueRevision": plane.catalogue.revision(),
         "catalogueFrom": if plane.metrics.is_catalogue_from_disk() { "disk" } else { "database" },
+        "policyFile": plane.catalogue.file().given.then_some(standing),
         "policyRevision": plane.metrics.revision(),
         "policies": snapshot.limits().len(),
         "orgs": snapshot.org_count(),

@@ -24,6 +24,7 @@ use tollgate_core::Mode;
 
 use crate::clock;
 use crate::engine::{Checked, Engine};
+use crate::policies::Standing;
 use histogram::Histogram;
 use labels::{Labels, OUTCOMES, SCOPES, Slots};
 use oidc::OidcMetrics;
@@ -48,6 +49,7 @@ pub struct Metrics {
     blocks: Box<[Block]>,
     revision: AtomicU64,
     reload_failures: AtomicU64,
+    policy_file: ArcSwap<Standing>,
     certificate_reload_failures: AtomicU64,
     handshake_failures: AtomicU64,
     catalogue_away: AtomicU64,
@@ -71,6 +73,7 @@ impl Default for Metrics {
             blocks: (0..BLOCKS).map(|_| block()).collect(),
             revision: AtomicU64::new(0),
             reload_failures: AtomicU64::new(0),
+            policy_file: ArcSwap::from_pointee(Standing::InForce),
             certificate_reload_failures: AtomicU64::new(0),
             handshake_failures: AtomicU64::new(0),
             catalogue_away: AtomicU64::new(0),
@@ -97,6 +100,16 @@ impl Metrics {
     /// Notes that a policy file was not applied.
     pub fn reload_failed(&self) {
         self.reload_failures.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes what became of the policy file as it is now.
+    pub fn policy_file(&self, standing: Standing) {
+        self.policy_file.store(Arc::new(standing));
+    }
+
+    /// What became of the policy file.
+    pub fn policy_file_standing(&self) -> Standing {
+        **self.policy_file.load()
     }
 
     /// Notes that certificates changed and were not put in force.

@@ -16,4 +16,5 @@ mod disk;
 mod killed;
 mod listen;
 mod propagation;
+mod reload;
 mod rollouts;

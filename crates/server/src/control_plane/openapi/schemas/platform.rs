@@ -126,22 +126,29 @@ fn answers() -> Vec<(&'static str, Value)> {
                 )
                 .schema(),
         ),
-        (
-            "Readiness",
-            Object::answered("What is in force.")
-                .needs("status", one_of(&["ready"]), "")
-                .needs("store", text(), "Where counters are.")
-                .needs("catalogue", text(), "The catalogue's database, or `away`.")
-                .needs(
-                    "catalogueRevision",
-                    json!({"type": "integer"}),
-                    "The last change that is in force here.",
-                )
-                .needs("catalogueFrom", one_of(&["disk", "database"]), "")
-                .needs("policyRevision", json!({"type": "integer"}), "")
-                .needs("policies", json!({"type": "integer"}), "")
-                .needs("orgs", json!({"type": "integer"}), "")
-                .schema(),
-        ),
+        ("Readiness", readiness()),
     ]
+}
+
+fn readiness() -> Value {
+    Object::answered("What is in force.")
+        .needs("status", one_of(&["ready"]), "")
+        .needs("store", text(), "Where counters are.")
+        .needs("catalogue", text(), "The catalogue's database, or `away`.")
+        .needs(
+            "catalogueRevision",
+            json!({"type": "integer"}),
+            "The last change that is in force here.",
+        )
+        .needs("catalogueFrom", one_of(&["disk", "database"]), "")
+        .shows(
+            "policyFile",
+            one_of(&["inForce", "refused", "waiting"]),
+            "What became of the policy file as it is now: `refused` if something is wrong with it, `waiting` \
+             until the catalogue's database answers. Null if there is no file.",
+        )
+        .needs("policyRevision", json!({"type": "integer"}), "")
+        .needs("policies", json!({"type": "integer"}), "")
+        .needs("orgs", json!({"type": "integer"}), "")
+        .schema()
 }
