@@ -37,6 +37,8 @@ pub enum WriteError {
     InUse(String),
     /// It names something that is not there, in a sentence.
     Unknown(String),
+    /// The database is known to be away, so that it was not asked.
+    Away,
     /// The database did not answer.
     Repository(RepositoryError),
     /// What is known of the orgs can't be read from disk.
@@ -69,7 +71,7 @@ impl Catalogue {
     /// Waits for a turn at writing, though not for a database that is known to be away.
     pub async fn turn(&self) -> Result<Turn<'_>, WriteError> {
         if self.metrics.is_catalogue_away() {
-            return Err(RepositoryError::Late.into());
+            return Err(WriteError::Away);
         }
         let turn = timeout(PATIENCE, async {
             let mut contents = self.contents.lock().await;

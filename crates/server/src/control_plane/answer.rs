@@ -102,6 +102,8 @@ impl From<WriteError> for Problem {
             )),
             WriteError::InUse(sentence) => Self::conflict(sentence),
             WriteError::Unknown(sentence) => Self::unprocessable(sentence),
+            // It was said when that began.
+            WriteError::Away => Self::catalogue_unavailable(),
             WriteError::Disk(error) => {
                 tracing::error!("the catalogue on disk can't be read: {error}");
                 Self::catalogue_unavailable()

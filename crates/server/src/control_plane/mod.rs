@@ -129,6 +129,8 @@ pub fn router(plane: Arc<ControlPlane>) -> Router {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
+        // To refuse is no error of the server's; what is, was logged where it was found.
+        tracing::debug!(status = self.status, "refused: {}", self.detail);
         let mut body = Vec::new();
         write_problem(&self, &mut body);
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -65,7 +65,21 @@ fn episode(
         let ready = node.ask_admin("GET", "/readyz").send().expect(200);
         assert_eq!(ready["catalogue"], "away");
         assert_eq!(ready["status"], "ready");
-        refused(ask_policy(node, 5_000));
+        let errors = || {
+            node.stderr()
+                .lines()
+                .filter(|line| line.contains("ERROR"))
+                .count()
+        };
+        let before = errors();
+        for _ in 0..20 {
+            refused(ask_policy(node, 5_000));
+        }
+        assert!(
+            errors() < before + 20,
+            "each write is an error: {}",
+            node.stderr()
+        );
         assert_eq!(seen(node), Some(1_000));
     }
     for (load, before) in loads.iter().zip(before) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::common::server::limit;
-use crate::common::{Admin, Answer};
+use crate::common::{Admin, Answer, Launch, Server};
 use crate::{POLICIES, golden, hourly};
 
 fn with(admin: &Admin, method: &str, target: &str, header: (&str, &str), body: &Value) -> Answer {
@@ -233,4 +233,26 @@ fn of_many_who_make_the_same_key_at_once_one_is_told_a_secret() {
     }
     let secret = &made[0].json()["secret"];
     assert_eq!(server.check(&json!({"apiKey": secret})).status, 200);
+}
+
+#[test]
+fn a_write_that_is_refused_is_no_error_of_the_server() {
+    let server = Server::launch(&Launch {
+        environment: &[("TOLLGATE_LOG", "tollgate=debug")],
+        ..Launch::default()
+    });
+    let admin = server.platform_admin();
+    admin.set("/v1/tiers/gold", &json!({}));
+    admin.set("/v1/orgs/acme", &json!({"tier": "gold"}));
+    admin.put("/v1/orgs/acme", &json!({"tier": "none"})).problem(422);
+    admin.delete("/v1/tiers/gold").problem(409);
+    admin.delete("/v1/tiers/absent").problem(404);
+    with(&admin, "PUT", "/v1/orgs/acme", ("If-Match", "\"0\""), &json!({})).problem(412);
+    server.with_token("x").get("/v1/tiers").problem(401);
+    // The last of them is in the log, so all are.
+    let log = server.logs("status=401");
+    for status in [422, 409, 404, 412] {
+        assert!(log.contains(&format!("status={status}")), "{log}");
+    }
+    assert!(!log.contains("ERROR") && !log.contains("WARN"), "{log}");
 }
