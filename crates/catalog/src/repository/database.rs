@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::error::DatabaseError;
 use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions, Connection, Executor, Transaction};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
@@ -24,6 +25,14 @@ const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 /// At which pace turning a file's write-ahead log on is tried until then: SQLite does not wait by itself for the
 /// exclusive lock this takes.
 const LOG_PACE: Duration = Duration::from_millis(50);
+
+/// How PostgreSQL begins a transaction that writes. Its patience with one that is silent is shorter than that of others
+/// who wait for it, and theirs is shorter than that for an answer.
+macro_rules! begin_writing {
+    () => {
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '4s'"
+    };
+}
 
 /// The catalogue's database. Clones share their connections.
 #[derive(Clone)]
@@ -90,11 +99,24 @@ impl Repository {
     /// Begins a transaction that writes.
     ///
     /// SQLite takes its write lock at once. PostgreSQL must look anew at each statement, whatever the server's
-    /// default is: only so does a writer that has waited for its turn see what the one before it wrote.
+    /// default is: only so does a writer that has waited for its turn see what the one before it wrote. It ends the
+    /// transaction of a node that says nothing for a while, being frozen or cut off: others wait for its locks.
     pub(super) async fn begin(&self) -> Result<Transaction<'static, Any>, sqlx::Error> {
         match self.address.backend {
             Backend::Sqlite => self.pool.begin_with("BEGIN IMMEDIATE").await,
-            Backend::Postgres => self.pool.begin_with("BEGIN ISOLATION LEVEL READ COMMITTED").await,
+            Backend::Postgres => self.pool.begin_with(begin_writing!()).await,
+        }
+    }
+
+    /// Begins a transaction that writes if others let it in time, and is refused if not.
+    pub(super) async fn begin_soon(&self) -> Result<Transaction<'static, Any>, sqlx::Error> {
+        match self.address.backend {
+            // Its connections give up by themselves.
+            Backend::Sqlite => self.begin().await,
+            Backend::Postgres => {
+                let statement = concat!(begin_writing!(), "; SET LOCAL lock_timeout = '7s'");
+                self.pool.begin_with(statement).await
+            }
         }
     }
 
@@ -143,15 +165,19 @@ async fn settle(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
 async fn log_ahead(connection: &mut AnyConnection) -> Result<(), sqlx::Error> {
     loop {
         match connection.execute("PRAGMA journal_mode = WAL").await {
-            Err(sqlx::Error::Database(error)) if is_busy(&*error) => sleep(LOG_PACE).await,
+            Err(error) if is_locked(&error) => sleep(LOG_PACE).await,
             Err(error) => return Err(error),
             Ok(_) => return Ok(()),
         }
     }
 }
 
-/// Whether SQLite says that the file is locked; the low byte of its codes is the kind of error.
-fn is_busy(error: &dyn sqlx::error::DatabaseError) -> bool {
-    let code = error.code().and_then(|code| code.parse::<i32>().ok());
-    code.is_some_and(|code| code & 0xff == 5)
+/// Whether somebody else holds what was wanted: PostgreSQL's `lock_not_available`, or that SQLite's file is busy, in
+/// the low byte of its numbers, which are shorter than PostgreSQL's codes.
+pub(super) fn is_locked(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    code.is_some_and(|code| {
+        let sqlite = code.parse::<i32>().ok().filter(|_| code.len() < 5);
+        code == "55P03" || sqlite.is_some_and(|code| code & 0xff == 5)
+    })
 }

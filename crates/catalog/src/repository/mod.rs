@@ -147,6 +147,8 @@ pub enum RepositoryError {
     Content(String),
     /// It took too long.
     Late,
+    /// Another writer holds it, and did not let go in time.
+    Locked,
     /// The database's own words.
     Database(sqlx::Error),
 }
@@ -161,6 +163,7 @@ impl fmt::Display for RepositoryError {
                  to {known}"
             ),
             Self::Late => f.write_str("the database took too long to answer"),
+            Self::Locked => f.write_str("another writer holds the database"),
             Self::Database(error) => write!(f, "the database: {error}"),
         }
     }
@@ -170,13 +173,17 @@ impl std::error::Error for RepositoryError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Database(error) => Some(error),
-            Self::Url(_) | Self::Newer { .. } | Self::Content(_) | Self::Late => None,
+            Self::Url(_) | Self::Newer { .. } | Self::Content(_) | Self::Late | Self::Locked => None,
         }
     }
 }
 
 impl From<sqlx::Error> for RepositoryError {
     fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
+        if database::is_locked(&error) {
+            Self::Locked
+        } else {
+            Self::Database(error)
+        }
     }
 }

@@ -22,7 +22,7 @@ impl<'r> Turn<'r> {
     /// The first statement changes the head, though to what it is: that takes the row's lock until the turn
     /// ends, so what is read afterwards cannot be overtaken, and rows become visible in their order.
     pub(super) async fn take(repository: &'r Repository) -> Result<Self, RepositoryError> {
-        let mut transaction = repository.begin().await?;
+        let mut transaction = repository.begin_soon().await?;
         let statement = "UPDATE tollgate_head SET revision = revision WHERE id = 1 RETURNING revision, hash";
         let Some(head) = transaction.fetch_optional(statement).await? else {
             return Err(RepositoryError::Content(

@@ -5,11 +5,11 @@
 #![allow(dead_code, reason = "each of them uses what it needs")]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,19 @@ pub struct Postgres {
     databases: AtomicU32,
     directory: TempDir,
     settings: &'static [&'static str],
+}
+
+/// A transaction that is open.
+pub struct Held {
+    psql: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.psql.wait();
+    }
 }
 
 /// A certificate in a server's data directory, and nobody let in without TLS.
@@ -123,6 +136,24 @@ impl Postgres {
         psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]);
         psql.args(["--set=ON_ERROR_STOP=1", "--command", statement, url]);
         succeed(&mut psql).trim_end().to_owned()
+    }
+
+    /// Runs a statement in a transaction that stays open until what is returned is dropped, and then is rolled back.
+    pub fn hold(&self, url: &str, statement: &str) -> Held {
+        let mut psql = Command::new(self.binaries.join("psql"));
+        psql.args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align"]);
+        psql.arg("--set=ON_ERROR_STOP=1").arg(url);
+        let psql = psql.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut psql = psql.expect("psql runs");
+        let mut input = psql.stdin.take().expect("a pipe");
+        writeln!(input, "BEGIN;\n{statement};\nSELECT 'held';").expect("psql reads");
+        let mut lines = BufReader::new(psql.stdout.take().expect("a pipe")).lines();
+        let held = lines.any(|line| line.is_ok_and(|line| line == "held"));
+        assert!(held, "{statement} fails");
+        Held {
+            psql,
+            input: Some(input),
+        }
     }
 
     /// Kills the server, which has no time to say farewell to anyone.

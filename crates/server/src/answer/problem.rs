@@ -110,6 +110,15 @@ impl Problem {
         }
     }
 
+    /// The catalogue's database answers, but somebody else is writing to it all the time.
+    pub fn catalogue_locked() -> Self {
+        Self {
+            detail: "Another writer holds the catalogue's database and does not let go. Nothing was changed; try again."
+                .into(),
+            ..Self::catalogue_unavailable()
+        }
+    }
+
     /// Tollgate itself can't decide.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self {

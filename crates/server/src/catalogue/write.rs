@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::sync::MutexGuard;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tollgate_catalog::document::Problems;
 use tollgate_catalog::repository::{Author, Change, RepositoryError, Written};
 
@@ -73,15 +73,19 @@ impl Catalogue {
         if self.metrics.is_catalogue_away() {
             return Err(WriteError::Away);
         }
-        let turn = timeout(PATIENCE, async {
-            let mut contents = self.contents.lock().await;
-            self.catch_up_locked(&mut contents).await?;
-            Ok(Turn {
-                catalogue: self,
-                contents,
-            })
-        });
-        turn.await.unwrap_or_else(|_| Err(RepositoryError::Late.into()))
+        let deadline = Instant::now() + PATIENCE;
+        let contents = timeout_at(deadline, self.contents.lock()).await;
+        // Whoever had the turn before may have found out meanwhile that there is no database.
+        if self.metrics.is_catalogue_away() {
+            return Err(WriteError::Away);
+        }
+        let mut contents = contents.map_err(|_| RepositoryError::Locked)?;
+        let caught_up = timeout_at(deadline, self.catch_up_locked(&mut contents)).await;
+        caught_up.map_err(|_| RepositoryError::Late)??;
+        Ok(Turn {
+            catalogue: self,
+            contents,
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use axum::http::header::ETAG;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Map, Value};
-use tollgate_catalog::repository::Entry;
+use tollgate_catalog::repository::{Entry, RepositoryError};
 
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
@@ -107,6 +107,10 @@ impl From<WriteError> for Problem {
             WriteError::Disk(error) => {
                 tracing::error!("the catalogue on disk can't be read: {error}");
                 Self::catalogue_unavailable()
+            }
+            WriteError::Repository(RepositoryError::Locked) => {
+                tracing::error!("a write was refused: {}", RepositoryError::Locked);
+                Self::catalogue_locked()
             }
             WriteError::Repository(error) => {
                 tracing::error!("the catalogue did not answer: {error}");

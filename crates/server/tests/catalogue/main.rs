@@ -13,6 +13,7 @@ mod postgres;
 
 mod away;
 mod disk;
+mod frozen;
 mod killed;
 mod listen;
 mod propagation;

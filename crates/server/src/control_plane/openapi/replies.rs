@@ -131,7 +131,7 @@ pub(super) fn problem_components() -> Vec<(u16, Value)> {
         ),
         (
             503,
-            "The catalogue's database does not answer. Nothing was changed.",
+            "The catalogue's database does not answer, or another writer holds it. Nothing was changed.",
         ),
     ]
     .into_iter()
