@@ -5,7 +5,7 @@ use sqlx::{AnyConnection, Row};
 
 use super::database::in_time;
 use super::turn::Turn;
-use super::{Author, Change, Entry, Kind, Place, Repository, RepositoryError, Written};
+use super::{Author, Change, Entry, Kind, Once, Place, Repository, RepositoryError, Written};
 
 impl Repository {
     /// The entry of a place.
@@ -69,7 +69,19 @@ impl Repository {
         author: &Author,
         changes: &[Change],
     ) -> Result<Written, RepositoryError> {
-        in_time(self.write_in_turn(known, author, changes)).await
+        in_time(self.write_in_turn(known, author, changes, None)).await
+    }
+
+    /// The same for a request that was claimed: with the changes the answer is kept, or neither, if another has
+    /// taken the request over since.
+    pub async fn write_once(
+        &self,
+        known: i64,
+        author: &Author,
+        changes: &[Change],
+        once: &Once<'_>,
+    ) -> Result<Written, RepositoryError> {
+        in_time(self.write_in_turn(known, author, changes, Some(once))).await
     }
 
     async fn write_in_turn(
@@ -77,6 +89,7 @@ impl Repository {
         known: i64,
         author: &Author,
         changes: &[Change],
+        once: Option<&Once<'_>>,
     ) -> Result<Written, RepositoryError> {
         let mut turn = Turn::take(self).await?;
         if turn.revision() != known {
@@ -94,6 +107,13 @@ impl Repository {
             match &change.body {
                 Some(body) => put(turn.connection(), &change.place, body, revision).await?,
                 None => delete(turn.connection(), &change.place).await?,
+            }
+        }
+        if let Some(once) = once {
+            let (status, response) = (once.answer)(turn.revision());
+            if !once.claimed.keep(turn.connection(), status, &response).await? {
+                turn.leave().await?;
+                return Ok(Written::Overtaken);
             }
         }
         Ok(Written::At(turn.end().await?))

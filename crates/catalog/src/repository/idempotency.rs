@@ -1,6 +1,6 @@
 //! Requests that are done once however often they are sent: who does one, and what its answer was.
 
-use sqlx::Row;
+use sqlx::{Any, Executor, Row};
 
 use super::database::in_time;
 use super::{Repository, RepositoryError};
@@ -12,11 +12,29 @@ const ABANDONED_MS: i64 = 60 * 1_000;
 /// How often a claim is tried that others release under its hands.
 const TRIES: u32 = 8;
 
+/// A request that is the caller's to do, and then to finish or to release: until another takes it over, who finds it
+/// abandoned. When it was claimed tells one claim from the next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claimed {
+    scope: String,
+    key: String,
+    at_ms: i64,
+}
+
+/// A write that is done once: by a claim, and with what is to be answered ever after, a status other than 0 and a body,
+/// which may follow from the number of the write.
+pub struct Once<'a> {
+    /// The claim.
+    pub claimed: &'a Claimed,
+    /// What is answered.
+    pub answer: &'a (dyn Fn(i64) -> (i64, String) + Send + Sync),
+}
+
 /// What became of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Claim {
-    /// The request is the caller's to do, and then to finish or to release.
-    New,
+    /// The request is the caller's.
+    New(Claimed),
     /// Another does it now.
     InFlight,
     /// The key was used for another request.
@@ -47,7 +65,11 @@ impl Repository {
             if in_time(self.insert_claim(scope, key, fingerprint, now_ms)).await? {
                 // Only housekeeping, so it does not fail the claim: what it leaves, the next one finds.
                 let _ = in_time(self.forget(expired)).await;
-                return Ok(Claim::New);
+                return Ok(Claim::New(Claimed {
+                    scope: scope.to_owned(),
+                    key: key.to_owned(),
+                    at_ms: now_ms,
+                }));
             }
             let query = sqlx::query(
                 "SELECT fingerprint, status, response FROM tollgate_idempotency WHERE scope = $1 AND key = $2",
@@ -73,29 +95,22 @@ impl Repository {
     /// Keeps the answer of a claimed request. The first answer stays; `status` must not be 0.
     pub async fn finish(
         &self,
-        scope: &str,
-        key: &str,
+        claimed: &Claimed,
         status: i64,
         response: &str,
     ) -> Result<(), RepositoryError> {
-        let query = sqlx::query(
-            "UPDATE tollgate_idempotency SET status = $3, response = $4 \
-             WHERE scope = $1 AND key = $2 AND status = 0",
-        )
-        .bind(scope)
-        .bind(key)
-        .bind(status)
-        .bind(response);
-        in_time(query.execute(&self.pool)).await?;
+        in_time(claimed.keep(&self.pool, status, response)).await?;
         Ok(())
     }
 
     /// Gives a claimed request back undone, so that it may be sent again.
-    pub async fn release(&self, scope: &str, key: &str) -> Result<(), RepositoryError> {
-        let query =
-            sqlx::query("DELETE FROM tollgate_idempotency WHERE scope = $1 AND key = $2 AND status = 0")
-                .bind(scope)
-                .bind(key);
+    pub async fn release(&self, claimed: &Claimed) -> Result<(), RepositoryError> {
+        let query = sqlx::query(
+            "DELETE FROM tollgate_idempotency WHERE scope = $1 AND key = $2 AND at_ms = $3 AND status = 0",
+        )
+        .bind(claimed.scope.as_str())
+        .bind(claimed.key.as_str())
+        .bind(claimed.at_ms);
         in_time(query.execute(&self.pool)).await?;
         Ok(())
     }
@@ -138,5 +153,28 @@ impl Repository {
         .execute(&self.pool)
         .await?;
         Ok(())
+    }
+}
+
+impl Claimed {
+    /// Keeps an answer, unless there is one already or another has taken the request over; says whether it did.
+    pub(super) async fn keep<'e>(
+        &self,
+        executor: impl Executor<'e, Database = Any>,
+        status: i64,
+        response: &str,
+    ) -> Result<bool, sqlx::Error> {
+        let done = sqlx::query(
+            "UPDATE tollgate_idempotency SET status = $4, response = $5 \
+             WHERE scope = $1 AND key = $2 AND at_ms = $3 AND status = 0",
+        )
+        .bind(self.scope.as_str())
+        .bind(self.key.as_str())
+        .bind(self.at_ms)
+        .bind(status)
+        .bind(response)
+        .execute(executor)
+        .await?;
+        Ok(done.rows_affected() > 0)
     }
 }

@@ -26,7 +26,7 @@ use std::fmt;
 
 pub use changes::Changes;
 pub use database::Repository;
-pub use idempotency::Claim;
+pub use idempotency::{Claim, Claimed, Once};
 pub use verify::Verified;
 
 /// What sort of thing an entry is.
@@ -129,6 +129,8 @@ pub enum Written {
     At(i64),
     /// The catalogue has moved on from the revision the writer knew: look again, and try again.
     Behind,
+    /// Another has taken over the request that this was for: it is not the writer's to do any more.
+    Overtaken,
 }
 
 /// Why the database did not answer.

@@ -109,6 +109,6 @@ pub async fn write(repository: &Repository, changes: &[Change]) -> i64 {
         .expect("the write")
     {
         Written::At(revision) => revision,
-        Written::Behind => panic!("nobody else writes"),
+        Written::Behind | Written::Overtaken => panic!("nobody else writes"),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, timeout_at};
 use tollgate_catalog::document::Problems;
-use tollgate_catalog::repository::{Author, Change, RepositoryError, Written};
+use tollgate_catalog::repository::{Author, Change, Once, RepositoryError, Written};
 
 use super::contents::Contents;
 use super::references;
@@ -37,6 +37,8 @@ pub enum WriteError {
     InUse(String),
     /// It names something that is not there, in a sentence.
     Unknown(String),
+    /// Another has taken over the request that it was for.
+    Overtaken,
     /// The database is known to be away, so that it was not asked.
     Away,
     /// The database did not answer.
@@ -90,12 +92,14 @@ impl Catalogue {
 }
 
 impl Turn<'_> {
-    /// Writes some changes, all or none: compiled with all the rest before they are committed.
+    /// Writes some changes, all or none: compiled with all the rest before they are committed. What is done `once`
+    /// only is written together with its answer.
     pub async fn commit(
         mut self,
         author: &Author,
         changes: &[Change],
         dry_run: bool,
+        once: Option<&Once<'_>>,
     ) -> Result<Outcome, WriteError> {
         let catalogue = self.catalogue;
         let file = catalogue.file.load_full();
@@ -113,8 +117,18 @@ impl Turn<'_> {
             return Ok(Outcome::WouldBeWritten);
         }
         let known = self.contents.revision;
-        match catalogue.repository.write(known, author, changes).await? {
+        let written = match once {
+            Some(once) => {
+                catalogue
+                    .repository
+                    .write_once(known, author, changes, once)
+                    .await
+            }
+            None => catalogue.repository.write(known, author, changes).await,
+        };
+        match written? {
             Written::Behind => Ok(Outcome::Behind),
+            Written::Overtaken => Err(WriteError::Overtaken),
             Written::At(revision) => {
                 next.revision = revision;
                 catalogue.put_in_force(&mut self.contents, next, snapshot);

@@ -102,6 +102,9 @@ impl From<WriteError> for Problem {
             )),
             WriteError::InUse(sentence) => Self::conflict(sentence),
             WriteError::Unknown(sentence) => Self::unprocessable(sentence),
+            WriteError::Overtaken => Self::conflict(
+                "This took so long that another request with its Idempotency-Key is carried out instead.",
+            ),
             // It was said when that began.
             WriteError::Away => Self::catalogue_unavailable(),
             WriteError::Disk(error) => {

@@ -1,7 +1,7 @@
 //! A request to the control plane: who asks, and what for.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -9,7 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tollgate_catalog::repository::Author;
+use tollgate_catalog::repository::{Author, Claimed};
 
 use super::ControlPlane;
 use super::access::NotAdmitted;
@@ -32,6 +32,8 @@ pub(super) struct Ask {
     pub(super) body: Bytes,
     /// The method and path, as the audit names them.
     pub(super) route: String,
+    /// By which claim it is carried out, if once only.
+    pub(super) claimed: OnceLock<Claimed>,
     request_id: String,
     /// What the route takes.
     shape: Option<Shape>,
@@ -81,6 +83,7 @@ impl FromRequest<Arc<ControlPlane>> for Ask {
             headers,
             body,
             route,
+            claimed: OnceLock::new(),
             request_id,
             shape,
         })

@@ -12,7 +12,8 @@ use crate::secret::SecretHash;
 
 impl Ask {
     /// Carries a write out once for each `Idempotency-Key`: the same again gets the same answer, without its
-    /// secret, which is shown only once. Whatever looks at what is there belongs in the write, or the second
+    /// secret, which is shown only once. The answer is kept in the transaction that writes, so that of two that try
+    /// one does it, and no end of this server comes in between. Whatever looks at what is there belongs in the write, or the second
     /// time would be refused for what the first has changed.
     pub(super) async fn once(&self, write: impl Future<Output = Answered>) -> Answered {
         let Some(key) = self.headers.get("idempotency-key") else {
@@ -27,8 +28,8 @@ impl Ask {
         let repository = self.plane.catalogue.repository();
         let scope = &self.caller.actor;
         let claim = repository.claim(scope, key, &fingerprint, now_ms()).await;
-        match claim.map_err(WriteError::from)? {
-            Claim::New => {}
+        let claimed = match claim.map_err(WriteError::from)? {
+            Claim::New(claimed) => self.claimed.get_or_init(|| claimed),
             Claim::InFlight => {
                 return Err(Problem::conflict(
                     "A request with this Idempotency-Key is being carried out.",
@@ -40,25 +41,31 @@ impl Ask {
                 ));
             }
             Claim::Done { status, response } => return Ok(replayed(status, &response)),
-        }
+        };
         let answered = write.await;
+        // What was written has its answer by now; this is for what was only tried, and for what failed.
         let kept = match &answered {
             Ok(answer) => {
-                let mut body = answer.body.clone();
-                if let Some(members) = body.as_object_mut() {
-                    members.remove("secret");
-                }
-                let response = json!({"body": body, "revision": answer.revision}).to_string();
-                let status = i64::from(answer.status.as_u16());
-                repository.finish(scope, key, status, &response).await
+                let (status, response) = kept(answer);
+                repository.finish(claimed, status, &response).await
             }
-            Err(_) => repository.release(scope, key).await,
+            Err(_) => repository.release(claimed).await,
         };
         if let Err(error) = kept {
             tracing::error!("an Idempotency-Key was not kept: {error}");
         }
         answered
     }
+}
+
+/// An answer as it is kept: its status, and the rest without a secret.
+pub(super) fn kept(answer: &Answer) -> (i64, String) {
+    let mut body = answer.body.clone();
+    if let Some(members) = body.as_object_mut() {
+        members.remove("secret");
+    }
+    let response = json!({"body": body, "revision": answer.revision}).to_string();
+    (i64::from(answer.status.as_u16()), response)
 }
 
 fn replayed(status: i64, response: &str) -> Answer {

@@ -206,15 +206,18 @@ async fn make(
         _ => Ok(()),
     };
     let above = [within(&place.org, Kind::App, &key.app)];
-    let mut answer = ask.put_if(&above, &place, key.to_json(), allow).await?;
-    if answer.revision.is_none() {
-        return Ok(answer);
-    }
-    answer.status = StatusCode::CREATED;
-    answer.body = presentable(key.shown());
-    answer.body["keyId"] = json!(place.id);
-    answer.body["secret"] = json!(secret.expose());
-    Ok(answer)
+    let with_secret = |answer: Answer| {
+        let mut body = presentable(key.shown());
+        body["keyId"] = json!(place.id);
+        body["secret"] = json!(secret.expose());
+        Answer {
+            status: StatusCode::CREATED,
+            body,
+            ..answer
+        }
+    };
+    ask.put_if(&above, &place, key.to_json(), allow, with_secret)
+        .await
 }
 
 async fn app_known(ask: &Ask, org: &str, app: &str) -> Result<(), Problem> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 use tollgate_catalog::model::Override;
 use tollgate_catalog::repository::{Entry, Kind};
@@ -89,11 +88,12 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     let id = format!("{:012x}{:08x}", now_ms(), getrandom::u32().unwrap_or_default());
     ask.once(async {
         let place = within(&org, Kind::Override, &id);
-        let mut answer = ask.put_below(&[orgs::place(&org)], &place, body).await?;
-        if answer.status == StatusCode::CREATED {
+        let with_id = |mut answer: Answer| {
             answer.body["id"] = json!(id);
-        }
-        Ok(answer)
+            answer
+        };
+        ask.put_if(&[orgs::place(&org)], &place, body, |_| Ok(()), with_id)
+            .await
     })
     .await
 }

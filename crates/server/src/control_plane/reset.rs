@@ -78,20 +78,18 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
         what.join(" ")
     };
     let place = within(&org, Kind::Reset, &id);
-    ask.once(async {
-        let mut answer = ask
-            .put_below(&[orgs::place(&org)], &place, Value::Object(members))
-            .await?;
-        if answer.status == StatusCode::CREATED {
-            answer.status = StatusCode::OK;
-        }
+    let emptied = |mut answer: Answer| {
         if let Some(members) = answer.body.as_object_mut() {
             members.remove("epoch");
         }
-        Ok(Answer {
+        Answer {
+            status: StatusCode::OK,
             revision: None,
             ..answer
-        })
-    })
-    .await
+        }
+    };
+    let above = [orgs::place(&org)];
+    let body = Value::Object(members);
+    ask.once(ask.put_if(&above, &place, body, |_| Ok(()), emptied))
+        .await
 }

@@ -104,7 +104,9 @@ pub(super) async fn post(ask: Ask) -> Answered {
         Some(_) => Err(Problem::conflict(format!("There is a rollout `{id}` already."))),
     };
     ask.once(async {
-        let answer = ask.put_if(&[], &place(&id), body, is_new).await?;
+        let answer = ask
+            .put_if(&[], &place(&id), body, is_new, |answer| answer)
+            .await?;
         with_promotion(&ask, answer).await
     })
     .await
@@ -118,7 +120,9 @@ pub(super) async fn put(Path(id): Path<String>, ask: Ask) -> Answered {
     let (_, body) = opened(members)?;
     let is_open = |before: Option<&Entry>| before.map_or(Ok(()), |before| open(before).map(drop));
     ask.once(async {
-        let answer = ask.put_if(&[], &place(&id), body, is_open).await?;
+        let answer = ask
+            .put_if(&[], &place(&id), body, is_open, |answer| answer)
+            .await?;
         with_promotion(&ask, answer).await
     })
     .await

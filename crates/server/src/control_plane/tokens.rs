@@ -1,6 +1,5 @@
 //! `/v1/tokens`: who may call the control plane.
 
-use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Entry, Kind};
@@ -104,17 +103,18 @@ pub(super) async fn post(ask: Ask) -> Answered {
     });
     ask.once(async {
         let above: Vec<_> = org.iter().map(|org| super::orgs::place(org)).collect();
-        let answer = ask.put_below(&above, &everywhere(Kind::Token, &id), body).await;
-        let mut answer = answer.map_err(|problem| match problem.status {
-            404 => Problem::unprocessable("`orgId`: there is no such org."),
-            _ => problem,
-        })?;
-        if answer.status == StatusCode::CREATED {
+        let with_secret = |mut answer: Answer| {
             answer.body = presentable(answer.body);
             answer.body["id"] = json!(id);
             answer.body["secret"] = json!(secret.expose());
-        }
-        Ok(answer)
+            answer
+        };
+        let place = everywhere(Kind::Token, &id);
+        let answer = ask.put_if(&above, &place, body, |_| Ok(()), with_secret).await;
+        answer.map_err(|problem| match problem.status {
+            404 => Problem::unprocessable("`orgId`: there is no such org."),
+            _ => problem,
+        })
     })
     .await
 }

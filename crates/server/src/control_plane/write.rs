@@ -3,13 +3,14 @@
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
 use axum::http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
-use tollgate_catalog::repository::{Change, Entry, Place};
+use tollgate_catalog::repository::{Change, Entry, Once, Place};
 
 use super::answer::{Answer, Answered, document, etag, presentable};
 use super::ask::Ask;
 use super::belongings::Belongings;
+use super::idempotency::kept;
 use crate::answer::Problem;
-use crate::catalogue::{Outcome, WriteError};
+use crate::catalogue::{Outcome, Turn, WriteError};
 
 /// How often a write is tried again after another node was faster.
 const TURNS: usize = 20;
@@ -22,16 +23,17 @@ impl Ask {
 
     /// The same below other entries: 404 if one of those is not there.
     pub(super) async fn put_below(&self, above: &[Place], place: &Place, body: Value) -> Answered {
-        self.put_if(above, place, body, |_| Ok(())).await
+        self.put_if(above, place, body, |_| Ok(()), |answer| answer).await
     }
 
-    /// The same where what is there allows it, looked at when nobody else can change it.
+    /// The same where what is there allows it, looked at when nobody else can change it, and `told` in other words.
     pub(super) async fn put_if(
         &self,
         above: &[Place],
         place: &Place,
         body: Value,
         allow: impl Fn(Option<&Entry>) -> Result<(), Problem> + Send + Sync,
+        told: impl Fn(Answer) -> Answer + Send + Sync,
     ) -> Answered {
         let dry_run = self.dry_run()?;
         let repository = self.plane.catalogue.repository();
@@ -50,26 +52,27 @@ impl Ask {
                 place: place.clone(),
                 body: Some(body.to_string()),
             };
-            let outcome = turn
-                .commit(&self.author(reason(&body)), &[change], dry_run)
-                .await?;
             let status = match before {
                 None => StatusCode::CREATED,
                 Some(_) => StatusCode::OK,
             };
-            match outcome {
+            let answer = |revision| {
+                told(Answer {
+                    status,
+                    revision: Some(revision),
+                    body: body.clone(),
+                })
+            };
+            match self
+                .commit(turn, reason(&body), &[change], dry_run, answer)
+                .await?
+            {
                 Outcome::Behind => {}
                 Outcome::WouldBeWritten => {
                     let change = change_shown(place, before.as_ref(), Some(&body));
                     return Ok(would_change(&[change]));
                 }
-                Outcome::Written(revision) => {
-                    return Ok(Answer {
-                        status,
-                        revision: Some(revision),
-                        body,
-                    });
-                }
+                Outcome::Written(revision) => return Ok(answer(revision)),
             }
         }
         Err(busy())
@@ -91,7 +94,11 @@ impl Ask {
                 place: place.clone(),
                 body: None,
             });
-            match turn.commit(&self.author(""), &changes, dry_run).await? {
+            let answer = |_| Answer {
+                status: StatusCode::NO_CONTENT,
+                ..Answer::ok(Value::Null)
+            };
+            match self.commit(turn, "", &changes, dry_run, answer).await? {
                 Outcome::Behind => {}
                 Outcome::WouldBeWritten => {
                     let mut gone = Vec::new();
@@ -101,12 +108,7 @@ impl Ask {
                     }
                     return Ok(would_change(&gone));
                 }
-                Outcome::Written(_) => {
-                    return Ok(Answer {
-                        status: StatusCode::NO_CONTENT,
-                        ..Answer::ok(Value::Null)
-                    });
-                }
+                Outcome::Written(revision) => return Ok(answer(revision)),
             }
         }
         Err(busy())
@@ -130,7 +132,11 @@ impl Ask {
             let changes = changes(&before)?;
             let bodies = changes.iter().map(|change| change.body.as_deref().map(read));
             let bodies: Vec<Option<Value>> = bodies.collect();
-            match turn.commit(&self.author(why), &changes, dry_run).await? {
+            let answer = |revision| Answer {
+                revision: Some(revision),
+                ..Answer::ok(bodies.last().cloned().flatten().unwrap_or(Value::Null))
+            };
+            match self.commit(turn, why, &changes, dry_run, answer).await? {
                 Outcome::Behind => {}
                 Outcome::WouldBeWritten => {
                     let mut shown = Vec::new();
@@ -140,15 +146,28 @@ impl Ask {
                     }
                     return Ok(would_change(&shown));
                 }
-                Outcome::Written(revision) => {
-                    return Ok(Answer {
-                        revision: Some(revision),
-                        ..Answer::ok(bodies.into_iter().last().flatten().unwrap_or(Value::Null))
-                    });
-                }
+                Outcome::Written(revision) => return Ok(answer(revision)),
             }
         }
         Err(busy())
+    }
+
+    /// Ends a turn: with changes and what is answered to them, or on trial with nothing done.
+    async fn commit(
+        &self,
+        turn: Turn<'_>,
+        why: &str,
+        changes: &[Change],
+        dry_run: bool,
+        answer: impl Fn(i64) -> Answer + Send + Sync,
+    ) -> Result<Outcome, Problem> {
+        let answer = |revision| kept(&answer(revision));
+        let once = self.claimed.get().map(|claimed| Once {
+            claimed,
+            answer: &answer,
+        });
+        let author = self.author(why);
+        Ok(turn.commit(&author, changes, dry_run, once.as_ref()).await?)
     }
 
     /// `If-Match` and `If-None-Match` against lost updates.

@@ -16,6 +16,7 @@ mod disk;
 mod frozen;
 mod killed;
 mod listen;
+mod once;
 mod propagation;
 mod reload;
 mod rollouts;
