@@ -4,6 +4,7 @@
 //! Each thread counts in a block of its own, so that counting never makes two cores wait for each other; a
 //! scrape adds the blocks up.
 
+mod certificates;
 mod histogram;
 mod labels;
 mod oidc;
@@ -25,6 +26,7 @@ use tollgate_core::Mode;
 use crate::clock;
 use crate::engine::{Checked, Engine};
 use crate::policies::Standing;
+use certificates::CertificateMetrics;
 use histogram::Histogram;
 use labels::{Labels, OUTCOMES, SCOPES, Slots};
 use oidc::OidcMetrics;
@@ -58,6 +60,8 @@ pub struct Metrics {
     policy_propagation_seconds: Histogram,
     /// The keys of the OIDC issuer.
     pub oidc: OidcMetrics,
+    /// The certificates that are served.
+    pub certificates: CertificateMetrics,
 }
 
 impl Default for Metrics {
@@ -81,6 +85,7 @@ impl Default for Metrics {
             admin_limited: AtomicU64::new(0),
             policy_propagation_seconds: Histogram::default(),
             oidc: OidcMetrics::default(),
+            certificates: CertificateMetrics::default(),
         }
     }
 }
@@ -306,6 +311,7 @@ impl Collector for Scrape {
             let counter = ConstCounter::new(value);
             counter.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
         }
+        self.metrics.certificates.encode(&mut encoder)?;
         self.metrics.oidc.encode(clock::now(), &mut encoder)
     }
 }
