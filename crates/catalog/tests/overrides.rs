@@ -77,6 +77,24 @@ fn several_that_fit_are_listed() {
 }
 
 #[test]
+fn what_sets_no_value_is_an_error() {
+    for fields in [
+        "policyId: day",
+        "policyId: day, keyId: k, reason: none, expiresAt: 2099-01-01T00:00:00Z",
+        "scope: key",
+        "scope: key, window: 1s",
+    ] {
+        let said = problem(&file(&[&format!("orgId: acme, {fields}")]));
+        assert!(
+            said.starts_with("line 11: overrides[0]: changes nothing"),
+            "{fields}: {said}"
+        );
+    }
+    // A window beside a policy's id is a value.
+    with(&["orgId: acme, policyId: minute, window: 2m"]);
+}
+
+#[test]
 fn none_that_fits_is_an_error_without_limit_and_window() {
     for fields in [
         "scope: ip, limit: 3",

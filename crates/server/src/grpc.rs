@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tonic::transport::server::TcpIncoming;
 
 use crate::serve::stopped;
 use crate::tls::{self, Address, Handshakes};
@@ -28,11 +27,11 @@ pub async fn serve(
     let end = async move { stopped(&mut stopping).await };
     let served = match handshakes {
         None => {
-            let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+            let incoming = tls::incoming(listener, max_connections, stop);
             router.serve_with_incoming_shutdown(incoming, end).await
         }
         Some(handshakes) => {
-            let incoming = tls::incoming(listener, handshakes, Address::Grpc, max_connections, stop);
+            let incoming = tls::incoming_secure(listener, handshakes, Address::Grpc, max_connections, stop);
             router.serve_with_incoming_shutdown(incoming, end).await
         }
     };

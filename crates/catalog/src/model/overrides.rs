@@ -121,6 +121,16 @@ impl KeptOverride {
 }
 
 impl Override {
+    /// Whether it sets no value: then it could only leave the policy it is for as it is. Without a policy's id the
+    /// window is what that is found by.
+    pub fn changes_nothing(&self) -> bool {
+        let mut values = self.values.clone();
+        if self.policy.is_none() {
+            values.window = None;
+        }
+        values == Values::default()
+    }
+
     /// Reads an override.
     pub fn read(mut fields: Fields<'_>, problems: &mut Problems) -> Option<Self> {
         let before = problems.0.len();

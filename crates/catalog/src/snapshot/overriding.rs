@@ -60,6 +60,11 @@ impl OrgInMaking<'_, '_> {
     fn add_override(&mut self, change: &Override) {
         match self.pick(change) {
             Err(message) => self.problems.add(change.line, &change.path, message),
+            // Only in a file, which has lines: one that was written before this was asked for does no harm.
+            Ok(Pick::Policy(_) | Pick::Inert) if change.line > 0 && change.changes_nothing() => {
+                let message = "changes nothing: beside which policy and whom it is for, it needs a value such as limit or mode";
+                self.problems.add(change.line, &change.path, message);
+            }
             Ok(Pick::Inert) => {}
             Ok(Pick::Policy(index)) => self.change_policy(change, index),
             Ok(Pick::New) => self.add_limit(change),

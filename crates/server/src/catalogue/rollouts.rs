@@ -1,6 +1,6 @@
 //! The rollout that is open: what it may change, and what can't be changed meanwhile.
 
-use tollgate_catalog::model::{Rollout, RolloutState};
+use tollgate_catalog::model::{KeptOverride, Rollout, RolloutState};
 use tollgate_catalog::repository::{Change, Kind, Place};
 use tollgate_catalog::snapshot::Snapshot;
 
@@ -63,6 +63,24 @@ pub(super) fn check(
                 ))),
             }
         }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses an override for a policy that the open rollout removes: where the candidate decides there is nothing that it
+/// could be for, and it would keep the rollout from being promoted. One that was found by what it carries names its
+/// policy, too.
+pub(super) fn keep_policy(change: &Change, contents: &Contents) -> Result<(), WriteError> {
+    let (Some(rollout), Some(body)) = (&contents.rollout, &change.body) else {
+        return Ok(());
+    };
+    let change_of = KeptOverride::Json(body.as_str().into());
+    let is_override = change.place.kind == Kind::Override;
+    match rollout.removes.iter().find(|policy| change_of.names(policy)) {
+        Some(policy) if is_override => Err(WriteError::InUse(format!(
+            "The rollout `{}` is open and removes the policy `{policy}`: take it out of its `removes` first, or roll it back.",
+            rollout.share.rollout
+        ))),
         _ => Ok(()),
     }
 }

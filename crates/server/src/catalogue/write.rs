@@ -9,8 +9,8 @@ use tollgate_catalog::document::Problems;
 use tollgate_catalog::repository::{Author, Change, Once, RepositoryError, Written};
 
 use super::contents::Contents;
-use super::references;
 use super::{Catalogue, CatalogueError};
+use super::{references, rollouts};
 
 /// How long a writer waits for a turn: if the database does not answer, none comes.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -108,6 +108,7 @@ impl Turn<'_> {
                 let what = format!("{} `{}`", change.place.kind.name(), change.place.id);
                 return Err(WriteError::OwnedByFile(what));
             }
+            rollouts::keep_policy(change, &self.contents)?;
         }
         let places: BTreeSet<_> = changes.iter().map(|change| change.place.clone()).collect();
         let mut next = self.contents.clone();

@@ -31,7 +31,8 @@ pub(super) fn group() -> Group {
                 .says(
                     "It is for the policy that `policyId` names, else for the one that `scope`, `endpointPattern`, \
                      `requiredScope` and `window` fit. Several fit: 422. None fits: with `limit` and `window` a new \
-                     limit for that org, else 422.",
+                     limit for that org, else 422. One that sets no value: 422. One for a policy that the open rollout \
+                     removes: 409.",
                 )
                 .by(Rule::WriteOrgPlan)
                 .takes("OverrideWritten")
@@ -78,10 +79,21 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     let mut members = ask.object()?;
     Ask::named(&mut members, "orgId", &org)?;
     let change: Override = read_document(&Value::Object(members.clone())).map_err(WriteError::Problems)?;
-    if change.policy.is_none()
-        && let Some(policy) = ask.plane.engine.snapshot_full().policy_of(&change)
-    {
-        members = named(members, policy);
+    let snapshot = ask.plane.engine.snapshot_full();
+    let policy = match &change.policy {
+        Some(named) => snapshot.has_policy(named).then_some(named.as_str()),
+        None => snapshot.policy_of(&change),
+    };
+    if let Some(policy) = policy {
+        if change.changes_nothing() {
+            return Err(Problem::unprocessable(format!(
+                "The override changes nothing of the policy `{policy}`: beside which policy and whom it is for, it needs \
+                 a value such as `limit`, `burst` or `mode`."
+            )));
+        }
+        if change.policy.is_none() {
+            members = named(members, policy);
+        }
     }
     let body = Value::Object(members);
     // Made of time and chance: in the order in which they were made, and no two nodes make the same.

@@ -4,6 +4,7 @@
 //! Each thread counts in a block of its own, so that counting never makes two cores wait for each other; a
 //! scrape adds the blocks up.
 
+mod certificates;
 mod fleet;
 mod histogram;
 mod labels;
@@ -27,6 +28,7 @@ use crate::clock;
 use crate::engine::{Checked, Engine};
 use crate::fleet::Fleet;
 use crate::policies::Standing;
+use certificates::CertificateMetrics;
 use histogram::Histogram;
 use labels::{Labels, OUTCOMES, SCOPES, Slots};
 use oidc::OidcMetrics;
@@ -60,6 +62,8 @@ pub struct Metrics {
     policy_propagation_seconds: Histogram,
     /// The keys of the OIDC issuer.
     pub oidc: OidcMetrics,
+    /// The certificates that are served.
+    pub certificates: CertificateMetrics,
 }
 
 impl Default for Metrics {
@@ -83,6 +87,7 @@ impl Default for Metrics {
             admin_limited: AtomicU64::new(0),
             policy_propagation_seconds: Histogram::default(),
             oidc: OidcMetrics::default(),
+            certificates: CertificateMetrics::default(),
         }
     }
 }
@@ -313,6 +318,7 @@ impl Collector for Scrape {
         if let Some(fleet) = &self.fleet {
             fleet::encode(fleet, &mut encoder)?;
         }
+        self.metrics.certificates.encode(&mut encoder)?;
         self.metrics.oidc.encode(clock::now(), &mut encoder)
     }
 }

@@ -44,6 +44,9 @@ impl Certificates {
 pub async fn watch(certificates: Arc<Certificates>, metrics: Arc<Metrics>, mut stop: watch::Receiver<bool>) {
     let mut ticks = tokio::time::interval(POLL);
     let mut seen = certificates.first.clone();
+    metrics
+        .certificates
+        .serve(certificates.offers.load().expiries.clone());
     let mut last = seen.clone();
     loop {
         tokio::select! {
@@ -64,6 +67,7 @@ pub async fn watch(certificates: Arc<Certificates>, metrics: Arc<Metrics>, mut s
         };
         match read {
             Ok(offers) => {
+                metrics.certificates.serve(offers.expiries.clone());
                 certificates.offers.store(Arc::new(offers));
                 tracing::info!(file = %certificates.files.cert.display(), "certificates reloaded");
             }

@@ -1,4 +1,5 @@
-//! A listener of which connections come once their handshake is done, for servers that take a stream of them.
+//! Listeners of which no more than so many connections come at a time, over TLS once their handshake is done, for
+//! servers that take a stream of them.
 
 use std::io;
 use std::pin::Pin;
@@ -23,70 +24,89 @@ const HANDOVER: usize = 64;
 const REST: Duration = Duration::from_millis(10);
 
 /// A connection, and its place among those that may be open.
-pub struct Line {
-    stream: TlsStream<TcpStream>,
+pub struct Line<S> {
+    stream: S,
     _place: OwnedSemaphorePermit,
 }
 
-/// Accepts until `stop` turns true. Handshakes count as open connections; past `most` of both a connection is
-/// closed at once.
-pub fn incoming(
+/// Connections as they come.
+pub type Lines<S> = ReceiverStream<io::Result<Line<S>>>;
+
+/// Accepts until `stop` turns true. Past `most` that are open a connection is closed at once.
+pub fn incoming(listener: TcpListener, most: usize, stop: watch::Receiver<bool>) -> Lines<TcpStream> {
+    lines(listener, most, stop, async |stream: TcpStream| {
+        stream.set_nodelay(true).ok()?;
+        Some(stream)
+    })
+}
+
+/// The same over TLS. Handshakes count as open connections.
+pub fn incoming_secure(
     listener: TcpListener,
     handshakes: Handshakes,
     at: Address,
     most: usize,
     stop: watch::Receiver<bool>,
-) -> ReceiverStream<io::Result<Line>> {
-    let (sender, receiver) = mpsc::channel(HANDOVER);
-    tokio::spawn(accept(listener, handshakes, at, most, stop, sender));
-    ReceiverStream::new(receiver)
-}
-
-async fn accept(
-    listener: TcpListener,
-    handshakes: Handshakes,
-    at: Address,
-    most: usize,
-    mut stop: watch::Receiver<bool>,
-    sender: mpsc::Sender<io::Result<Line>>,
-) {
-    let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = stopped(&mut stop) => return,
-        };
-        let Ok((stream, _)) = accepted else {
-            tokio::time::sleep(REST).await;
-            continue;
-        };
-        let Ok(place) = places.clone().try_acquire_owned() else {
-            continue;
-        };
-        let (handshakes, sender) = (handshakes.clone(), sender.clone());
-        tokio::spawn(async move {
-            if let Some(line) = finish(&handshakes, at, stream, place).await {
-                let _ = sender.send(Ok(line)).await;
-            }
-        });
-    }
-}
-
-async fn finish(
-    handshakes: &Handshakes,
-    at: Address,
-    stream: TcpStream,
-    place: OwnedSemaphorePermit,
-) -> Option<Line> {
-    let (stream, session) = handshakes.make(at, stream.into_std().ok()?).await?;
-    let stream = session.take_up(TcpStream::from_std(stream).ok()?).await.ok()?;
-    Some(Line {
-        stream,
-        _place: place,
+) -> Lines<TlsStream<TcpStream>> {
+    lines(listener, most, stop, move |stream: TcpStream| {
+        let handshakes = handshakes.clone();
+        async move {
+            let (stream, session) = handshakes.make(at, stream.into_std().ok()?).await?;
+            session.take_up(TcpStream::from_std(stream).ok()?).await.ok()
+        }
     })
 }
 
-impl Connected for Line {
+/// Accepts connections and makes them `ready`, each on its own.
+fn lines<S, F>(
+    listener: TcpListener,
+    most: usize,
+    mut stop: watch::Receiver<bool>,
+    ready: impl Fn(TcpStream) -> F + Send + 'static,
+) -> Lines<S>
+where
+    S: Send + 'static,
+    F: Future<Output = Option<S>> + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(HANDOVER);
+    let places = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+    tokio::spawn(async move {
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = stopped(&mut stop) => return,
+            };
+            let Ok((stream, _)) = accepted else {
+                tokio::time::sleep(REST).await;
+                continue;
+            };
+            let Ok(place) = places.clone().try_acquire_owned() else {
+                continue;
+            };
+            let (ready, sender) = (ready(stream), sender.clone());
+            tokio::spawn(async move {
+                if let Some(stream) = ready.await {
+                    let line = Line {
+                        stream,
+                        _place: place,
+                    };
+                    let _ = sender.send(Ok(line)).await;
+                }
+            });
+        }
+    });
+    ReceiverStream::new(receiver)
+}
+
+impl Connected for Line<TcpStream> {
+    type ConnectInfo = TcpConnectInfo;
+
+    fn connect_info(&self) -> TcpConnectInfo {
+        self.stream.connect_info()
+    }
+}
+
+impl Connected for Line<TlsStream<TcpStream>> {
     type ConnectInfo = TcpConnectInfo;
 
     fn connect_info(&self) -> TcpConnectInfo {
@@ -94,7 +114,7 @@ impl Connected for Line {
     }
 }
 
-impl AsyncRead for Line {
+impl<S: AsyncRead + Unpin> AsyncRead for Line<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -104,7 +124,7 @@ impl AsyncRead for Line {
     }
 }
 
-impl AsyncWrite for Line {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Line<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -9,6 +9,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{Error, InconsistentKeys, RootCertStore, ServerConfig};
 
+use super::expiry::expires;
 use super::files::{TlsFileError, TlsFiles, read_certificates, read_key};
 
 /// An address of the server.
@@ -28,13 +29,17 @@ pub struct Offers {
     http: Arc<ServerConfig>,
     grpc: Arc<ServerConfig>,
     admin: Arc<ServerConfig>,
+    /// When each certificate that is shown runs out, in Unix seconds; the server's own comes first.
+    pub expiries: Vec<Option<i64>>,
 }
 
 impl Offers {
     /// Reads the files and checks that they fit together.
     pub fn read(files: &TlsFiles) -> Result<Self, TlsFileError> {
         let provider = Arc::new(ring::default_provider());
-        let identity = Arc::new(SingleCertAndKey::from(identity(files, &provider)?));
+        let identity = identity(files, &provider)?;
+        let expiries = identity.cert.iter().map(expires).collect();
+        let identity = Arc::new(SingleCertAndKey::from(identity));
         let roots = match &files.client_ca {
             Some(path) => Some((path, Arc::new(roots("--tls-client-ca", path)?))),
             None => None,
@@ -64,6 +69,7 @@ impl Offers {
             grpc: offer(b"h2", true)?,
             // Tokens protect it, and probes and browsers have no certificate to show.
             admin: offer(b"http/1.1", false)?,
+            expiries,
         })
     }
 

@@ -171,6 +171,14 @@ fn what_is_no_override_is_refused_and_changes_nothing() {
         (json!({"policyId": "gold-org", "limit": 3, "id": "mine"}), "id"),
         (json!({"policyId": "gold-org", "limits": 3}), "limits"),
         (json!({"policyId": "gold-org", "algorithm": "quota"}), "window"),
+        // Exactly one policy fits, and nothing of it would be another.
+        (json!({}), "changes nothing"),
+        (json!({"policyId": "gold-org"}), "changes nothing"),
+        (json!({"scope": "org", "window": "1h"}), "changes nothing"),
+        (
+            json!({"policyId": "gold-org", "keyId": "k", "reason": "none", "expiresAt": "2030-01-01T00:00:00Z"}),
+            "changes nothing",
+        ),
     ] {
         let said = admin.post(OVERRIDES, &body).problem(422);
         assert!(said.contains(field), "{body}: {said}");

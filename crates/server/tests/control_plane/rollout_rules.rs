@@ -209,16 +209,33 @@ fn what_overrides_have_come_to_be_for_is_not_removed() {
     rollout["removes"] = json!(["gold-org"]);
     admin.post(ROLLOUTS, &rollout).expect(201);
     let overrides = "/v1/orgs/acme/ratelimit/overrides";
+    let before = admin.changes();
+    // Whichever set decides for the org, and whether the policy is named or found.
+    for percent in [0, 100] {
+        rollout["percent"] = json!(percent);
+        admin.set(&format!("{ROLLOUTS}/summer"), &rollout);
+        for body in [
+            json!({"policyId": "gold-org", "limit": 9}),
+            json!({"scope": "org", "window": "1h", "limit": 9}),
+        ] {
+            for query in ["", "?dryRun=true"] {
+                let said = admin.post(&format!("{overrides}{query}"), &body).problem(409);
+                assert!(said.contains("`summer` is open and removes"), "{said}");
+            }
+        }
+    }
+    assert_eq!(admin.changes(), before + 2, "only the rollout was changed");
+    // A rollout that leaves the policy in place leaves it to overrides.
+    rollout["removes"] = json!([]);
+    admin.set(&format!("{ROLLOUTS}/summer"), &rollout);
     let made = admin.post(overrides, &json!({"policyId": "gold-org", "limit": 9}));
     let id = made.expect(201)["id"].as_str().unwrap().to_owned();
-    let before = admin.changes();
-    let said = admin
-        .post(&format!("{ROLLOUTS}/summer/promote"), &json!({}))
-        .problem(409);
-    assert!(said.contains("1 overrides"), "{said}");
-    assert_eq!(admin.changes(), before, "all of it or nothing");
     assert_eq!(server.left("gold-org", &early()), 9);
+    rollout["removes"] = json!(["gold-org"]);
+    let put = |rollout: &Value| admin.put(&format!("{ROLLOUTS}/summer"), rollout);
+    assert!(put(&rollout).problem(422).contains("1 overrides"));
     admin.remove(&format!("{overrides}/{id}"));
+    put(&rollout).expect(200);
     close(&admin, "promote");
     assert_eq!(applied(&server.allowed(&early())), ["rate"]);
 }

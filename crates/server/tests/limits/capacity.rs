@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::common::http::connect;
-use crate::common::{Answer, Server, file_of, hourly};
+use crate::common::{Answer, Server, file_of, hourly, wait_for};
 
 const REQUEST: &[u8] = b"POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}";
 
@@ -28,6 +28,27 @@ fn connections_past_the_cap_wait_their_turn() {
     drop(first);
     second.set_read_timeout(Some(crate::common::DEADLINE)).unwrap();
     Answer::read(&mut BufReader::new(&second), "POST").expect(200);
+}
+
+/// Whether HTTP/2 is spoken on a connection; a connection that is closed at once speaks nothing.
+fn speaks_http2(stream: &mut std::net::TcpStream) -> bool {
+    let settings = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    stream.write_all(settings).is_ok() && matches!(stream.read(&mut [0; 9]), Ok(1..))
+}
+
+#[test]
+fn connections_over_grpc_past_the_cap_are_closed_at_once() {
+    let server = Server::start("policies: []\n", &["--max-connections", "2"]);
+    let mut open = [connect(server.grpc), connect(server.grpc)];
+    assert!(open.iter_mut().all(speaks_http2));
+    assert!(!speaks_http2(&mut connect(server.grpc)));
+    assert!(!speaks_http2(&mut connect(server.grpc)));
+    // Those that are open go on, the data plane's own places are others, and one that ends makes room.
+    assert_eq!(server.check(&json!({})).status, 200);
+    drop(open);
+    wait_for("a place", || {
+        speaks_http2(&mut connect(server.grpc)).then_some(())
+    });
 }
 
 /// Asks for orgs of ever new names until the server has no room for another.

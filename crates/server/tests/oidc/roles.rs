@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::issuer::Issuer;
 use crate::signer::Signer;
-use crate::{believing, claims, tiers};
+use crate::{believing, claims, has_keys, launch, tiers};
 
 #[test]
 fn a_token_opens_what_its_role_opens() {
@@ -111,4 +111,29 @@ fn a_list_of_roles_counts_as_the_one_that_includes_the_others() {
     let tenant = server.with_token(&signer.sign(&who));
     tenant.set("/v1/orgs/acme/apps/web", &json!({}));
     tenant.get("/v1/orgs/globex").problem(404);
+}
+
+#[test]
+fn role_and_org_may_lie_within_other_claims() {
+    let signer = Signer::new("k", "ES256");
+    let issuer = Issuer::new(&[&signer]);
+    let paths = [
+        "--oidc-role-claim=/realm_access/roles",
+        "--oidc-org-claim=/tenant/acme.example~1org",
+    ];
+    let server = launch(&issuer, &paths);
+    has_keys(&server);
+    server.platform_admin().set("/v1/orgs/acme", &json!({}));
+    // What stands where it does by default counts for nothing.
+    let mut who = claims(&issuer.url(), "platform-admin", Some("globex"));
+    tiers(&server, &signer.sign(&who)).problem(403);
+    who["realm_access"] = json!({"roles": ["offline_access", "tenant-admin"]});
+    let sentence = tiers(&server, &signer.sign(&who)).problem(403);
+    assert!(sentence.contains("`/tenant/acme.example~1org`"), "{sentence}");
+    who["tenant"] = json!({"acme.example/org": "acme"});
+    let tenant = server.with_token(&signer.sign(&who));
+    tenant.set("/v1/orgs/acme/apps/web", &json!({}));
+    tenant.get("/v1/tiers").problem(403);
+    who["realm_access"] = json!(["platform-admin"]);
+    tiers(&server, &signer.sign(&who)).problem(403);
 }

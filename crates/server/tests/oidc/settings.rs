@@ -105,6 +105,10 @@ fn what_is_wrong_with_them_is_said_in_a_sentence_that_names_the_flag() {
             &[issuer, audience, "--oidc-org-claim=tollgate_role"],
             "--oidc-org-claim: must be another claim",
         ),
+        (
+            &[issuer, audience, "--oidc-role-claim=/realm~access/roles"],
+            "--oidc-role-claim: `/realm~access/roles` is no path",
+        ),
     ] {
         let dir = tempfile::TempDir::new().unwrap();
         let data = dir.path().join("data").display().to_string();

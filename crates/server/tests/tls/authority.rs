@@ -32,6 +32,14 @@ impl Authority {
         self.sign(&["127.0.0.1", "localhost"], ExtendedKeyUsagePurpose::ServerAuth)
     }
 
+    /// A server on this machine until the beginning of a year.
+    pub fn server_until(&self, year: i32) -> Identity {
+        let names = vec!["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        self.signed(&params)
+    }
+
     /// A client.
     pub fn client(&self) -> Identity {
         self.sign(&["gateway.example"], ExtendedKeyUsagePurpose::ClientAuth)
@@ -41,6 +49,10 @@ impl Authority {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.extended_key_usages = vec![purpose];
+        self.signed(&params)
+    }
+
+    fn signed(&self, params: &CertificateParams) -> Identity {
         let key = KeyPair::generate().unwrap();
         Identity {
             certificate: params.signed_by(&key, &self.0).unwrap().pem(),

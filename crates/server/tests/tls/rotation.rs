@@ -66,6 +66,40 @@ fn a_new_pair_is_in_force_without_a_restart() {
 }
 
 #[test]
+fn it_is_told_when_they_run_out() {
+    let authority = Authority::new("ours");
+    let server = serve(&authority, &[], &[]);
+    let client = Client::trusting(&authority);
+    let told = || -> Vec<String> {
+        let metrics = client.ask(server.admin, "GET", "/metrics", "");
+        let lines = metrics.text().lines().filter_map(|line| {
+            let told = line.strip_prefix("tollgate_tls_certificate_expiry_seconds")?;
+            Some(told.to_owned())
+        });
+        lines.collect()
+    };
+    let line = |position: u32, year: i32| {
+        let at = format!("{year:04}-01-01T00:00:00Z")
+            .parse::<jiff::Timestamp>()
+            .unwrap();
+        format!("{{position=\"{position}\"}} {}", at.as_second())
+    };
+    // What the tests' certificates have unless told otherwise.
+    assert_eq!(told(), [line(0, 4096)]);
+    // Years are written in two ways, and a chain has several certificates.
+    for year in [2049, 2050] {
+        let mut next = authority.server_until(year);
+        next.certificate.push_str(&authority.pem());
+        until_logged(&server, RELOADED, || replace(&server, &pair(&next)));
+        assert_eq!(told(), [line(0, year), line(1, 4096)]);
+    }
+    let mut bad = authority.server_until(2060);
+    bad.key = authority.server().key;
+    until_logged(&server, NOT_RELOADED, || replace(&server, &pair(&bad)));
+    assert_eq!(told(), [line(0, 2050), line(1, 4096)], "those that are served");
+}
+
+#[test]
 fn a_bad_new_pair_is_logged_and_the_old_one_stays() {
     let authority = Authority::new("ours");
     let server = serve(&authority, &[], &[]);

@@ -16,11 +16,11 @@ pub struct OidcFlags {
     /// The issuer's keys, a JWK set [default: where its /.well-known/openid-configuration says]
     #[arg(long, env = "TOLLGATE_OIDC_JWKS", value_name = "URL|FILE")]
     pub oidc_jwks: Option<String>,
-    /// The claim that names the role [default: tollgate_role]
-    #[arg(long, env = "TOLLGATE_OIDC_ROLE_CLAIM", value_name = "NAME")]
+    /// The claim that names the role, or a path to it such as /realm_access/roles [default: tollgate_role]
+    #[arg(long, env = "TOLLGATE_OIDC_ROLE_CLAIM", value_name = "NAME|PATH")]
     pub oidc_role_claim: Option<String>,
-    /// The claim that names a tenant's org [default: tollgate_org]
-    #[arg(long, env = "TOLLGATE_OIDC_ORG_CLAIM", value_name = "NAME")]
+    /// The claim that names a tenant's org, or a path to it [default: tollgate_org]
+    #[arg(long, env = "TOLLGATE_OIDC_ORG_CLAIM", value_name = "NAME|PATH")]
     pub oidc_org_claim: Option<String>,
     /// Believe the issuer by a certificate of this authority (PEM) [default: the system's authorities]
     #[arg(long, env = "TOLLGATE_OIDC_CA", value_name = "FILE")]
@@ -36,9 +36,9 @@ pub struct OidcSettings {
     pub audience: String,
     /// Where the keys are, if the issuer is not to be asked.
     pub jwks: Option<String>,
-    /// The claim with the role.
+    /// The claim with the role: its name, or the path to it.
     pub role_claim: String,
-    /// The claim with the org.
+    /// The claim with the org, likewise.
     pub org_claim: String,
     /// The authority of the issuer's certificate.
     pub ca: Option<PathBuf>,
@@ -98,9 +98,25 @@ impl OidcFlags {
                 return Err(format!("--oidc-{name}: must not be empty"));
             }
         }
+        for (name, claim) in [
+            ("role-claim", &settings.role_claim),
+            ("org-claim", &settings.org_claim),
+        ] {
+            if !well_formed(claim) {
+                return Err(format!(
+                    "--oidc-{name}: `{claim}` is no path: after `~` comes 0, for a `~`, or 1, for a `/`"
+                ));
+            }
+        }
         if settings.role_claim == settings.org_claim {
             return Err("--oidc-org-claim: must be another claim than --oidc-role-claim".to_owned());
         }
         Ok(Some(settings))
     }
+}
+
+/// Whether a claim's name is one, or a path in which every `~` is one of its two escapes.
+fn well_formed(claim: &str) -> bool {
+    let mut escapes = claim.split('~').skip(1);
+    !claim.starts_with('/') || escapes.all(|rest| rest.starts_with(['0', '1']))
 }
