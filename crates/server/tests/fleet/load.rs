@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::common::http::connect;
-use crate::common::{Answer, Launch, Server, file_of};
+use crate::common::{Answer, DEADLINE, Launch, Server, file_of};
 
 /// The org of these tests.
 pub const ORG: &str = "acme";
@@ -114,6 +114,7 @@ fn call(address: SocketAddr, policy: &str, enough: &AtomicBool, until: &impl Fn(
         stream.write_all(request.as_bytes()).unwrap();
         tally.add(&Answer::read(&mut reader, "POST"), policy);
         tally.took = began.elapsed();
+        assert!(tally.took < 3 * DEADLINE, "it is never enough: {tally:?}");
         if until(&tally) {
             enough.store(true, Ordering::Relaxed);
         }
