@@ -1,5 +1,7 @@
 //! Tiers, orgs, policies and overrides as an operator writes them, checked field by field.
 
+mod count;
+mod eras;
 mod id;
 mod org;
 mod overrides;
@@ -8,8 +10,10 @@ mod reset;
 mod rollout;
 mod scope;
 mod user;
+mod ways;
 mod window;
 
+pub use eras::{Eras, Past};
 pub use id::{MAX_ID_BYTES, check_id, check_policy_id};
 pub use org::{Org, OrgRecord, read_zone};
 pub use overrides::{KeptOverride, Override, Who};
@@ -19,6 +23,7 @@ pub(crate) use rollout::ACTIVE;
 pub use rollout::{Rollout, RolloutState, Share};
 pub use scope::{Dimension, Scope};
 pub use user::UserPlan;
+pub use ways::InForce;
 pub use window::Window;
 
 use crate::document::{Fields, Problems};
@@ -88,4 +93,16 @@ pub struct PolicySet {
     pub overrides: Vec<Override>,
     /// The rollout that is open. A policy file has none.
     pub rollout: Option<Rollout>,
+    /// How policies counted until a short while ago.
+    pub pasts: Vec<Past>,
+}
+
+impl PolicySet {
+    /// Its policies, and those of its rollout.
+    pub fn in_force(&self) -> InForce<'_> {
+        InForce {
+            active: self.policies.iter().collect(),
+            rollout: self.rollout.as_ref(),
+        }
+    }
 }

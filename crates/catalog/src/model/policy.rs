@@ -109,6 +109,9 @@ pub struct Policy {
     pub descriptors: Vec<Descriptor>,
     /// Its numbers and modes.
     pub values: Values,
+    /// The [era](super::Eras) it counts in: the number of the change since which it counts the way it does; 0 if that
+    /// was its first.
+    pub since: u64,
     /// The line it stands on.
     pub line: usize,
 }
@@ -157,6 +160,7 @@ impl Policy {
             required_scope,
             descriptors,
             values,
+            since: 0,
             line,
         };
         if policy.id.is_empty() {

@@ -1,7 +1,7 @@
 //! What a snapshot knows of one org.
 
 use jiff::tz::TimeZone;
-use tollgate_core::{BillingAnchor, IdHash, KeySeed, Timestamp};
+use tollgate_core::{BillingAnchor, CounterKey, IdHash, KeySeed, Timestamp};
 
 use super::limit::Limit;
 use crate::model::{Org, Reset, Who};
@@ -45,7 +45,7 @@ pub(super) struct ResetEntry {
     policy: Option<Box<str>>,
     who: Who,
     /// What keeps the counters since apart from those before.
-    pub(super) hash: IdHash,
+    hash: IdHash,
 }
 
 impl ResetEntry {
@@ -58,7 +58,7 @@ impl ResetEntry {
     }
 
     /// Whether a limit's counter for a request is one of them. Limits that span orgs are no org's to empty.
-    pub(super) fn concerns(&self, limit: &Limit, request: &Request<'_>) -> bool {
+    fn concerns(&self, limit: &Limit, request: &Request<'_>) -> bool {
         limit.scope.within_org()
             && self
                 .policy
@@ -106,6 +106,22 @@ impl Condition {
 }
 
 impl OrgEntry {
+    /// A limit's counter for a request, among those since it was emptied.
+    #[inline]
+    pub(super) fn after_resets(
+        &self,
+        mut key: CounterKey,
+        limit: &Limit,
+        request: &Request<'_>,
+    ) -> CounterKey {
+        for reset in &self.resets {
+            if reset.concerns(limit, request) {
+                key = key.and(reset.hash);
+            }
+        }
+        key
+    }
+
     /// The plan of a user who has one of their own.
     #[inline]
     pub(super) fn user(&self, user: Option<&str>) -> Option<&UserEntry> {

@@ -11,6 +11,7 @@ use tollgate_catalog::repository::{Author, Change, Kind, Place, RepositoryError,
 use super::contents::Contents;
 use super::references;
 use super::{Catalogue, CatalogueError, FileSet};
+use crate::clock;
 
 /// How long a writer waits for a turn: if the database does not answer, none comes.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -99,15 +100,17 @@ impl Turn<'_> {
                 return Err(WriteError::OwnedByFile(what));
             }
         }
+        let eras = self.contents.change_of_eras(changes, clock::now());
+        let changes: Vec<Change> = eras.into_iter().chain(changes.iter().cloned()).collect();
         let places: BTreeSet<_> = changes.iter().map(|change| change.place.clone()).collect();
         let mut next = self.contents.clone();
-        let snapshot = catalogue.preview(&mut next, places, changes).await?;
-        references::check(changes, &self.contents, &next, &snapshot, &file)?;
+        let snapshot = catalogue.preview(&mut next, places, &changes).await?;
+        references::check(&changes, &self.contents, &next, &snapshot, &file)?;
         if dry_run {
             return Ok(Outcome::WouldBeWritten);
         }
         let known = self.contents.revision;
-        match catalogue.repository.write(known, author, changes).await? {
+        match catalogue.repository.write(known, author, &changes).await? {
             Written::Behind => Ok(Outcome::Behind),
             Written::At(revision) => {
                 next.revision = revision;
