@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{SEED, applied, instant, now, request, resolved, snapshot};
+use common::{SEED, applied, now, request, resolved, snapshot};
 use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::snapshot::{Skip, Snapshot, Verdict};
 use tollgate_core::{CounterKey, Timestamp};
@@ -212,30 +212,11 @@ fn quotas_are_known_by_what_they_count_and_rates_by_their_policy() {
 }
 
 #[test]
-fn a_counter_that_was_replaced_is_remembered_as_long_as_it_matters() {
-    let past = only("algorithm: fixed_window");
-    let next = "policies:\n  - {id: p, limit: 5, window: 1h}\n";
-    let snapshot = replaced(&past, next, now());
-    let asked = request("acme");
-    let stack = resolved(&snapshot, &asked, now());
-    assert_eq!(stack.formers.len(), 1);
-    assert_eq!(stack.formers[0].key, resolved(&past, &asked, now()).levels[0].key);
-    let later = instant("2024-07-15T12:01:00Z");
-    assert!(
-        resolved(&snapshot, &asked, later).formers.is_empty(),
-        "its window of a minute is over"
-    );
-    let same = replaced(
-        &past,
-        "policies:\n  - {id: p, limit: 9, window: 1m, algorithm: fixed_window}\n",
-        now(),
-    );
-    assert!(resolved(&same, &asked, now()).formers.is_empty());
-}
-
-#[test]
 fn a_snapshot_that_was_replaced_is_let_go() {
-    let file = |seconds: usize| format!("policies:\n  - {{id: p, limit: 5, window: {seconds}s}}\n");
+    let file = |seconds: usize| {
+        let change = format!("{{orgId: acme, policyId: p, window: {seconds}s}}");
+        format!("policies:\n  - {{id: p, limit: 5, window: 1h}}\noverrides:\n  - {change}\n")
+    };
     let mut current = snapshot(&file(1));
     let first = Arc::downgrade(&current);
     let mut at = now();

@@ -3,11 +3,11 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::collections::HashSet;
 
 use common::{SEED, applied, now, request, resolved};
 use tollgate_catalog::document::{Problems, parse_policy_set};
-use tollgate_catalog::model::{PolicySet, Rollout, RolloutState, Share};
+use tollgate_catalog::model::{Eras, PolicySet, Rollout, RolloutState, Share};
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::{CounterKey, Mode};
 
@@ -143,8 +143,14 @@ fn what_stands_beside_refuses_nothing() {
         let asked = request(&text);
         let stack = resolved(&snapshot, &asked, now());
         for (level, limit) in stack.levels.iter().zip(&stack.limits) {
-            let beside = limit.id.contains('@');
-            assert_eq!(level.mode == Mode::Shadow, beside, "{}", limit.id);
+            // What is kept counts all, what is tried only what it would let through.
+            let mode = match limit.id.split_once('@') {
+                None => Mode::Enforce,
+                Some((_, "active")) => Mode::Soft,
+                Some(_) => Mode::Shadow,
+            };
+            assert_eq!(level.mode, mode, "{}", limit.id);
+            assert_eq!(limit.expose, mode == Mode::Enforce, "{}", limit.id);
         }
     }
 }
@@ -182,15 +188,21 @@ fn a_new_limit_keeps_the_count_and_what_is_tried_is_counted_apart() {
 
 #[test]
 fn a_candidate_that_counts_anew_starts_with_no_more_room_than_the_active_set_left() {
-    let plain = Arc::new(compiled(&parse_policy_set(ACTIVE).unwrap()).unwrap());
+    let active = parse_policy_set(ACTIVE).unwrap();
+    let plain = compiled(&active).unwrap();
     let candidate = "{id: rate, algorithm: sliding_window_log, limit: 20, window: 1h}";
     let old = key(&plain, EARLY, "rate");
-    let mut snapshot = (*plain).clone();
+    let mut snapshot = plain.clone();
+    let mut set = active;
+    let mut eras = Eras::default();
+    let mut counters = HashSet::new();
     // However many steps it takes.
-    for percent in [0, 5, 11, 20, 40, 60, 80, 90, 91] {
-        snapshot = snapshot
-            .with_common(&rolled_out(ACTIVE, percent, candidate, &[]), now())
-            .unwrap();
+    for (number, percent) in (1..).zip([0, 5, 11, 20, 40, 60, 80, 90, 91]) {
+        let mut next = rolled_out(ACTIVE, percent, candidate, &[]);
+        eras = eras.next(&set.in_force(), &next.in_force(), number, now());
+        eras.mark(&mut next);
+        snapshot = snapshot.with_common(&next, now()).unwrap();
+        set = next;
         if percent > 11 {
             assert_eq!(
                 formers(&snapshot, EARLY),
@@ -198,6 +210,7 @@ fn a_candidate_that_counts_anew_starts_with_no_more_room_than_the_active_set_lef
                 "{percent} percent"
             );
             assert_eq!(key(&snapshot, EARLY, "rate@active"), old);
+            counters.insert(key(&snapshot, EARLY, "rate"));
         } else {
             assert_eq!(applied(&snapshot, EARLY), "rate=30 rate@summer=20");
             assert_eq!(key(&snapshot, EARLY, "rate"), old);
@@ -208,9 +221,12 @@ fn a_candidate_that_counts_anew_starts_with_no_more_room_than_the_active_set_lef
         "algorithm: fixed_window, limit: 30",
         "algorithm: sliding_window_log, limit: 20",
     );
-    let promoted = snapshot
-        .with_common(&parse_policy_set(&promoted).unwrap(), now())
-        .unwrap();
+    let mut promoted = parse_policy_set(&promoted).unwrap();
+    let eras = eras.next(&set.in_force(), &promoted.in_force(), 99, now());
+    eras.mark(&mut promoted);
+    let promoted = snapshot.with_common(&promoted, now()).unwrap();
+    counters.insert(key(&promoted, EARLY, "rate"));
+    assert_eq!(counters.len(), 1, "who stays chosen goes on with its count");
     for org in [EARLY, LATE] {
         assert_eq!(applied(&promoted, org), "rate=20");
         assert!(
@@ -218,6 +234,49 @@ fn a_candidate_that_counts_anew_starts_with_no_more_room_than_the_active_set_lef
             "{org}"
         );
     }
+}
+
+#[test]
+fn what_spans_orgs_is_one_count_for_those_of_both_sets() {
+    let active = "policies: [{id: all, scope: global, algorithm: fixed_window, limit: 9, window: 1h}]";
+    let plain = compiled(&parse_policy_set(active).unwrap()).unwrap();
+    let candidate = "{id: all, scope: global, algorithm: leaky_bucket, limit: 5, window: 1h}";
+    let snapshot = compiled(&rolled_out(active, 50, candidate, &[])).unwrap();
+    assert_eq!(applied(&snapshot, EARLY), "all=5 all@active=9");
+    assert_eq!(applied(&snapshot, LATE), "all=9 all@summer=5");
+    assert_eq!(key(&snapshot, EARLY, "all"), key(&snapshot, LATE, "all@summer"));
+    for (org, id) in [(EARLY, "all@active"), (LATE, "all")] {
+        assert_eq!(key(&snapshot, org, id), key(&plain, org, "all"));
+    }
+    let asked = request(LATE);
+    let stack = resolved(&snapshot, &asked, now());
+    assert_eq!(stack.levels[1].mode, Mode::Soft);
+    let algorithm = stack.levels[1].rule.algorithm;
+    assert_eq!(
+        algorithm,
+        tollgate_core::Algorithm::TokenBucket,
+        "nobody waits for a turn"
+    );
+    let old = key(&plain, LATE, "all");
+    assert_eq!(formers(&snapshot, LATE), [("all@summer".to_owned(), old)]);
+    // With the same count there is nothing to keep, only to try.
+    let tighter = "{id: all, scope: global, algorithm: fixed_window, limit: 5, window: 1h}";
+    let snapshot = compiled(&rolled_out(active, 50, tighter, &[])).unwrap();
+    assert_ne!(key(&snapshot, LATE, "all@summer"), old);
+}
+
+#[test]
+fn a_count_that_only_others_go_on_with_is_kept() {
+    let active = "tiers: [{tier: gold}]
+policies:
+  - {id: mine, limit: 9, window: day}
+  - {id: theirs, orgTier: gold, limit: 9, window: day}";
+    let candidate = "{id: mine, limit: 9, window: month}";
+    let snapshot = compiled(&rolled_out(active, 50, candidate, &[])).unwrap();
+    assert_eq!(applied(&snapshot, EARLY), "mine=9 mine@active=9");
+    let off = "{id: mine, limit: 9, window: day, mode: off}";
+    let snapshot = compiled(&rolled_out(active, 50, off, &[])).unwrap();
+    assert_eq!(applied(&snapshot, EARLY), "mine@active=9");
 }
 
 #[test]

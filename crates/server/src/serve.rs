@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tollgate_catalog::model::Eras;
 use tollgate_catalog::repository::{Repository, RepositoryError};
 
 use crate::catalogue::{Catalogue, Disk, FileSet, Kept};
@@ -37,6 +38,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     let file = FileSet {
         given: settings.policies.is_some(),
         set,
+        eras: Eras::default(),
     };
     let certificates = settings.tls.clone().map(Certificates::load).transpose();
     let certificates = certificates.map_err(|error| error.to_string())?;

@@ -205,6 +205,25 @@ fn two_changes_in_a_row_do_not_lose_what_was_used() {
 }
 
 #[test]
+fn a_window_that_comes_back_has_used_what_was_used_meanwhile() {
+    let windowed = |window: &str| {
+        file_of(&[format!(
+            "{{id: p, scope: org, algorithm: fixed_window, anchor: first, limit: 10, window: {window}}}"
+        )])
+    };
+    let server = changed(&windowed("1h"), 2, &windowed("2h"));
+    server.allowed(&with_cost(2));
+    server.reload(&windowed("1h"));
+    assert_eq!(server.left("p", &body()), 6);
+    server.allowed(&with_cost(2));
+    server.reload(&windowed("2h"));
+    assert_eq!(server.left("p", &body()), 4);
+    server.reload(&file_of(&[hourly("q", "org", 10, "")]));
+    server.reload(&windowed("2h"));
+    assert_eq!(server.left("p", &body()), 4, "gone for a while");
+}
+
+#[test]
 fn a_change_of_plan_keeps_what_was_used_of_the_quota() {
     let zone = noon_zone();
     let policies = |tier: &str| {

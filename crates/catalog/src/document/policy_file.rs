@@ -24,6 +24,7 @@ pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
         policies: read_each(&mut fields, "policies", &mut problems, Policy::read),
         overrides: read_each(&mut fields, "overrides", &mut problems, Override::read),
         rollout: None,
+        pasts: Vec::new(),
     };
     fields.finish(&mut problems);
     check_repeats(&set, &mut problems);

@@ -1,5 +1,7 @@
 //! Tiers, orgs, policies and overrides as an operator writes them, checked field by field.
 
+mod count;
+mod eras;
 mod id;
 mod org;
 mod overrides;
@@ -9,9 +11,11 @@ mod rollout;
 mod scope;
 mod user;
 mod value_set;
+mod ways;
 mod window;
 mod written;
 
+pub use eras::{Eras, Past};
 pub use id::{MAX_ID_BYTES, check_id, check_policy_id};
 pub use org::{Org, OrgRecord, read_zone};
 pub use overrides::{KeptOverride, Override, Who};
@@ -22,6 +26,7 @@ pub use rollout::{Rollout, RolloutState, Share};
 pub use scope::{Dimension, Scope};
 pub use user::UserPlan;
 pub(crate) use value_set::ValueSet;
+pub use ways::InForce;
 pub use window::Window;
 
 use crate::document::{Fields, Problems};
@@ -91,4 +96,16 @@ pub struct PolicySet {
     pub overrides: Vec<Override>,
     /// The rollout that is open. A policy file has none.
     pub rollout: Option<Rollout>,
+    /// How policies counted until a short while ago.
+    pub pasts: Vec<Past>,
+}
+
+impl PolicySet {
+    /// Its policies, and those of its rollout.
+    pub fn in_force(&self) -> InForce<'_> {
+        InForce {
+            active: self.policies.iter().collect(),
+            rollout: self.rollout.as_ref(),
+        }
+    }
 }

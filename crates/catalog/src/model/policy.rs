@@ -112,6 +112,11 @@ pub struct Policy {
     pub descriptors: Vec<Descriptor>,
     /// Its numbers and modes.
     pub values: Values,
+    /// The [era](super::Eras) it counts in: the number of the change since which it counts the way it does; 0 if that
+    /// was its first.
+    pub since: u64,
+    /// The same as far as all nodes number it alike, for counters that they share.
+    pub shared_since: u64,
     /// The line it stands on.
     pub line: usize,
 }
@@ -175,6 +180,8 @@ impl Policy {
             required_scope,
             descriptors,
             values,
+            since: 0,
+            shared_since: 0,
             line,
         };
         if policy.id.is_empty() {
@@ -197,7 +204,7 @@ impl Policy {
     /// In what it differs from another that is for the same requests.
     pub(crate) fn differing(&self, other: &Self) -> ValueSet {
         let values = ValueSet::differing(&self.values, &other.values);
-        if self.descriptors == other.descriptors {
+        if self.descriptors == other.descriptors && self.since == other.since {
             return values;
         }
         values.and(ValueSet::REST)

@@ -4,7 +4,7 @@ use super::{Kind, RepositoryError};
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Tier,
         Self::Org,
         Self::User,
@@ -15,6 +15,7 @@ impl Kind {
         Self::EndpointClasses,
         Self::Reset,
         Self::Rollout,
+        Self::Eras,
         Self::Token,
     ];
 
@@ -31,6 +32,7 @@ impl Kind {
             Self::EndpointClasses => "endpointClasses",
             Self::Reset => "reset",
             Self::Rollout => "rollout",
+            Self::Eras => "eras",
             Self::Token => "token",
         }
     }

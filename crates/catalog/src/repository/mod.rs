@@ -52,6 +52,8 @@ pub enum Kind {
     Reset,
     /// A candidate set of policies beside the active one.
     Rollout,
+    /// Since when policies count the way they do; there is one.
+    Eras,
     /// A token for the control plane.
     Token,
 }

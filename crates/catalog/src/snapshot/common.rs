@@ -11,13 +11,15 @@ use super::org::OrgEntry;
 use super::policy_values::PolicyValues;
 use super::resolve::sort_key;
 use crate::document::Problems;
-use crate::model::{DEFAULT_TIER, Org, Policy, PolicySet};
+use crate::model::{DEFAULT_TIER, Org, Past, Policy, PolicySet};
 use crate::route::{Pattern, Router};
 
 pub(super) struct Common {
     pub(super) seed: KeySeed,
     /// As they were written, for overrides to change.
     pub(super) policies: Vec<Policy>,
+    /// How they counted before, by their ids.
+    pasts: HashMap<Box<str>, Vec<Past>>,
     /// The same, compiled, in the same order, and after them the [besides](super::beside).
     pub(super) limits: Vec<Limit>,
     /// The besides: where each is here, by its number in the other set.
@@ -35,15 +37,29 @@ pub(super) struct Common {
     pub(super) class_names: Vec<Box<str>>,
     /// The class of each entry of `classes`.
     pub(super) class_of: Vec<u32>,
+    /// Some limit counted otherwise a short while ago.
+    pub(super) remembers: bool,
 }
 
 impl Common {
-    /// Compiles some policies with what else of a set is not of an org. It is of use once it has its
-    /// [tiers](Self::add_tiers).
-    pub(super) fn of(set: &PolicySet, policies: Vec<Policy>, seed: KeySeed, problems: &mut Problems) -> Self {
+    /// Compiles some policies with what else of a set is not of an org, and how they counted before. It is of use once
+    /// it has its [tiers](Self::add_tiers).
+    pub(super) fn of(
+        set: &PolicySet,
+        policies: Vec<Policy>,
+        pasts: Vec<Past>,
+        seed: KeySeed,
+        problems: &mut Problems,
+    ) -> Self {
+        let mut by_policy: HashMap<Box<str>, Vec<Past>> = HashMap::new();
+        for past in pasts {
+            let of_policy = by_policy.entry(past.policy.id.as_str().into());
+            of_policy.or_default().push(past);
+        }
         let mut common = Self {
             seed,
             policies,
+            pasts: by_policy,
             limits: Vec::new(),
             besides: HashMap::new(),
             beside: None,
@@ -59,6 +75,7 @@ impl Common {
             classes: Router::default(),
             class_names: Vec::new(),
             class_of: Vec::new(),
+            remembers: false,
         };
         common.add_classes(set);
         common.add_limits(set, problems);
@@ -79,7 +96,13 @@ impl Common {
         {
             self.add_tier(name);
         }
+        self.remembers = self.limits.iter().any(|limit| !limit.formers.is_empty());
         self.check_shared_buckets(problems);
+    }
+
+    /// How a policy counted before.
+    pub(super) fn pasts_of(&self, policy: &Policy) -> impl Iterator<Item = &Past> {
+        self.pasts.get(policy.id.as_str()).into_iter().flatten()
     }
 
     /// The values that are others than in the past; `None` if more than that has changed: then an override may be for
@@ -179,7 +202,8 @@ impl Common {
         let mut limits = Vec::with_capacity(self.policies.len());
         for policy in &self.policies {
             let routes = self.routes_of(&policy.pattern, &mut own, policy.line, problems);
-            limits.push(Limit::new(policy, routes, self.seed));
+            let limit = Limit::new(policy, routes, self.seed);
+            limits.push(limit.after(self.pasts_of(policy).cloned(), self.seed));
         }
         self.limits = limits;
         (self.routes, self.route_numbers) = (own.router, own.numbers);

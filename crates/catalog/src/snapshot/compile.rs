@@ -13,7 +13,7 @@ use super::limit::Limit;
 use super::org::OrgEntry;
 use super::sets::Sets;
 use super::table::OrgTable;
-use super::{Catalogue, Past, Snapshot};
+use super::{Catalogue, Replaced, Snapshot};
 use crate::document::Problems;
 use crate::model::{KeptOverride, Org, OrgRecord, PolicySet};
 
@@ -21,8 +21,8 @@ use crate::model::{KeptOverride, Org, OrgRecord, PolicySet};
 const MAX_PASTS: usize = 4;
 
 impl Snapshot {
-    /// Compiles a policy set. With the snapshot it replaces, limits that now count anew start with no more
-    /// room than their old counters have left.
+    /// Compiles a policy set. With the snapshot it replaces, limits that orgs' overrides now let count anew start with
+    /// no more room than their old counters have left; policies bring along how they [counted](crate::model::Eras).
     pub fn compile(
         set: &PolicySet,
         seed: KeySeed,
@@ -39,8 +39,9 @@ impl Snapshot {
         problems.sorted()?;
         let catalogue = Arc::new(Catalogue { sets, orgs });
         let formers = replaces.map_or_else(Vec::new, |(past, now)| {
-            let anew = counts_anew(past.catalogue.compiled_limits(), catalogue.compiled_limits());
-            past.remembered(anew, now)
+            let shared = || catalogue.sets.limits();
+            let before = past.catalogue.own_limits().chain(shared());
+            past.remembered(counts_anew(before, catalogue.own_limits().chain(shared())), now)
         });
         let keys = replaces.map_or_else(|| Arc::new(KeyTable::sized(0)), |(past, _)| past.keys.clone());
         Ok(Self {
@@ -60,13 +61,9 @@ impl Snapshot {
             Some(changed) => self.catalogue.orgs.after(&changed),
             None => self.catalogue.orgs.cooled(),
         };
-        // Whoever goes from one set to the other finds its counts there, so each is compared with itself.
-        let past = &self.catalogue.sets;
-        let anew = counts_anew(past.active.limits.iter(), sets.active.limits.iter());
-        let anew = anew.max(counts_anew(past.candidate_limits(), sets.candidate_limits()));
         Ok(Self {
             keys: self.keys.clone(),
-            formers: self.remembered(anew, now),
+            formers: self.remembered(None, now),
             catalogue: Arc::new(Catalogue {
                 sets: Arc::new(sets),
                 orgs,
@@ -171,11 +168,11 @@ impl Snapshot {
 
     /// The past that a snapshot after this one has to keep, while a counter of it may still matter. `anew` is
     /// how long the counters that are left behind can matter; `None` if there are none.
-    fn remembered(&self, anew: Option<Nanos>, now: Timestamp) -> Vec<Past> {
+    fn remembered(&self, anew: Option<Nanos>, now: Timestamp) -> Vec<Replaced> {
         let inherited = self.formers.iter().filter(|older| now < older.until);
-        let mut formers: Vec<Past> = inherited.cloned().collect();
+        let mut formers: Vec<Replaced> = inherited.cloned().collect();
         if let Some(longest) = anew {
-            formers.push(Past {
+            formers.push(Replaced {
                 catalogue: self.catalogue.clone(),
                 until: now.saturating_add(longest),
             });
@@ -187,10 +184,9 @@ impl Snapshot {
 }
 
 impl Catalogue {
-    fn compiled_limits(&self) -> impl Iterator<Item = &Limit> {
-        let own = self.orgs.compiled().flat_map(OrgEntry::limits);
-        let shared = self.sets.active.limits.iter();
-        shared.chain(self.sets.candidate_limits()).chain(own)
+    /// The limits that are orgs' own, of those that are compiled.
+    fn own_limits(&self) -> impl Iterator<Item = &Limit> {
+        self.orgs.compiled().flat_map(OrgEntry::limits)
     }
 }
 

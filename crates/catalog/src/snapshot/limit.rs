@@ -1,11 +1,15 @@
 //! A policy ready to be resolved: its rule, its conditions, and the name its counters are kept under.
 
+use jiff::tz::TimeZone;
 use tollgate_core::{Algorithm, CounterKey, IdHash, KeySeed, Mode, Period, Rule, Timestamp};
 
 use super::explain::Skip;
 use super::ids::Ids;
 use super::name::{self, CounterName};
-use crate::model::{Accuracy, Descriptor, Dimension, FailMode, Policy, PolicyMode, Scope, Window, Zone};
+use super::org::OrgEntry;
+use crate::model::{
+    Accuracy, Descriptor, Dimension, FailMode, Past, Policy, PolicyMode, Scope, Window, Zone,
+};
 use crate::request::Request;
 use crate::route::{Matches, Pattern};
 
@@ -97,32 +101,36 @@ pub struct Limit {
     pub(super) counter: IdHash,
     /// The same for a store that others share.
     pub(super) name: CounterName,
+    /// How it counted before, as long as that matters.
+    pub(super) formers: Vec<FormerLimit>,
+}
+
+/// A limit as it counted before.
+#[derive(Debug, Clone)]
+pub(super) struct FormerLimit {
+    pub(super) limit: Limit,
+    pub(super) until: Timestamp,
 }
 
 impl Limit {
     pub(super) fn new(policy: &Policy, routes: Routes, seed: KeySeed) -> Self {
         let values = &policy.values;
-        let algorithm = values.algorithm();
-        let window = values.window.unwrap_or(Window::Length(1));
-        let quota = matches!(algorithm, Algorithm::Quota(_));
+        let rule = policy.rule();
+        let quota = matches!(rule.algorithm, Algorithm::Quota(_));
         let mut dimensions = policy.scope.dimensions().to_vec();
         dimensions.sort();
-        let counter = counter_name(policy, &dimensions);
         Self {
             id: policy.id.as_str().into(),
             scope_name: policy.scope.to_string().into(),
-            rule: Rule::new(algorithm, values.limit.unwrap_or(0), values.burst, window.nanos()),
+            rule,
             mode: match values.mode {
                 None => Some(Mode::Enforce),
                 Some(PolicyMode::On(mode)) => Some(mode),
                 Some(PolicyMode::Off) => None,
             },
             pattern: policy.pattern.clone(),
-            window,
-            zone: values
-                .zone
-                .clone()
-                .unwrap_or(Zone::Fixed(jiff::tz::TimeZone::UTC)),
+            window: values.window.unwrap_or(Window::Length(1)),
+            zone: values.zone.clone().unwrap_or(Zone::Fixed(TimeZone::UTC)),
             unit: values.unit.as_deref().map(Into::into),
             expose: values
                 .expose
@@ -146,11 +154,22 @@ impl Limit {
                 && policy.required_scope.is_none()
                 && policy.descriptors.is_empty(),
             prefixes: (values.ipv4_prefix.unwrap_or(32), values.ipv6_prefix.unwrap_or(64)),
-            counter: seed.id(counter.as_bytes()),
-            name: name::hash(&[counter.as_bytes()]),
+            counter: seed.id(counter_name(policy, policy.since).as_bytes()),
+            name: name::hash(&[counter_name(policy, policy.shared_since).as_bytes()]),
+            formers: Vec::new(),
             dimensions,
             scope: policy.scope.clone(),
         }
+    }
+
+    /// The same, knowing how it counted before.
+    pub(super) fn after(mut self, pasts: impl Iterator<Item = Past>, seed: KeySeed) -> Self {
+        let formers = pasts.map(|Past { policy, until }| FormerLimit {
+            limit: Self::new(&policy, Routes::Any, seed),
+            until,
+        });
+        self.formers = formers.collect();
+        self
     }
 
     /// Whether the limit applies, and if so to which counter.
@@ -191,7 +210,12 @@ impl Limit {
         self.key(request, ids)
     }
 
-    fn key(&self, request: &Request<'_>, ids: &mut Ids<'_, '_>) -> Result<(CounterKey, u64), Skip> {
+    /// Its counter for a request, whether it is for the request or not.
+    pub(super) fn key(
+        &self,
+        request: &Request<'_>,
+        ids: &mut Ids<'_, '_>,
+    ) -> Result<(CounterKey, u64), Skip> {
         let mut key = CounterKey::new(self.counter);
         if let [dimension @ (Dimension::Org | Dimension::App | Dimension::Key | Dimension::User)] =
             self.dimensions.as_slice()
@@ -229,10 +253,31 @@ impl Limit {
         Ok((key, home))
     }
 
-    /// Makes it refuse nothing, or does away with it.
-    pub(super) fn shadow(&mut self, off: bool) {
-        self.mode = (!off).then_some(Mode::Shadow);
-        self.unconditional &= !off;
+    /// Whether it counts, under the same counters, whatever another limit does.
+    pub(super) fn counts_all_of(&self, other: &Self) -> bool {
+        let tier = self.origin.tier.as_ref();
+        self.counter == other.counter
+            && self.mode.is_some()
+            && tier.is_none_or(|tier| other.origin.tier.as_ref() == Some(tier))
+            && (self.unconditional
+                || self.routes == other.routes
+                    && self.required_scope == other.required_scope
+                    && self.descriptors == other.descriptors)
+    }
+
+    /// The zone whose midnight counts for an org.
+    #[inline]
+    pub(super) fn zone_of<'l>(&'l self, org: &'l OrgEntry) -> &'l TimeZone {
+        match &self.zone {
+            Zone::Fixed(zone) => zone,
+            Zone::Org => &org.zone,
+        }
+    }
+
+    /// Gives it a mode in which it refuses nothing, or does away with it.
+    pub(super) fn refuse_nothing(&mut self, mode: Option<Mode>) {
+        self.mode = mode;
+        self.unconditional &= mode.is_some();
     }
 
     /// The id of the policy it comes from, of whichever set.
@@ -294,35 +339,11 @@ impl Limit {
     }
 }
 
-/// All that makes a limit's counts its own. Limit and burst are left out: a change of those keeps the count.
-fn counter_name(policy: &Policy, dimensions: &[Dimension]) -> String {
-    use std::fmt::Write;
-
-    let values = &policy.values;
-    let quota = values.algorithm_name() == "quota";
-    let mut name = String::new();
-    let window = values
-        .window
-        .map_or_else(String::new, |window| window.to_string());
-    // Without a name of its own a quota is known by what it counts, so that a change of plan keeps it;
-    // any other limit is known by its policy.
-    let (given, route) = match (&values.counter, quota) {
-        (Some(counter), _) => (format!("counter {counter}"), None),
-        (None, true) => ("quota".to_owned(), Some(&policy.pattern)),
-        (None, false) => (format!("policy {}", policy.id), Some(&policy.pattern)),
-    };
-    // What is counted in other units is another count, whatever its name.
-    let unit = values.unit.as_deref().unwrap_or_default();
-    let _ = write!(name, "{given}\0{:?}\0{window}\0{unit}", values.algorithm());
-    for dimension in dimensions {
-        let _ = write!(name, "\0{dimension}");
+/// The name of a policy's count, and its era if that is not the first.
+fn counter_name(policy: &Policy, since: u64) -> String {
+    let name = policy.count_name();
+    match since {
+        0 => name,
+        since => format!("{name}\0since {since}"),
     }
-    if let Some(route) = route {
-        let scope = policy.required_scope.as_deref().unwrap_or_default();
-        let _ = write!(name, "\0{route}\0{scope}\0{:?}", policy.descriptors);
-    }
-    if dimensions.contains(&Dimension::Ip) {
-        let _ = write!(name, "\0{:?}{:?}", values.ipv4_prefix, values.ipv6_prefix);
-    }
-    name
 }

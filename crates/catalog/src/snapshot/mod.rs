@@ -48,7 +48,7 @@ pub struct Tier {
 #[derive(Clone)]
 pub struct Snapshot {
     catalogue: Arc<Catalogue>,
-    formers: Vec<Past>,
+    formers: Vec<Replaced>,
     keys: Arc<KeyTable>,
 }
 
@@ -58,9 +58,9 @@ struct Catalogue {
     orgs: OrgTable,
 }
 
-/// A policy set that was replaced by one in which some limits count anew, and how long that matters.
+/// A snapshot that was replaced by one in which overrides let some limits count anew, and how long that matters.
 #[derive(Clone)]
-struct Past {
+struct Replaced {
     catalogue: Arc<Catalogue>,
     until: Timestamp,
 }
@@ -84,8 +84,7 @@ impl Snapshot {
 
     /// Whether a policy is in force, for whomever.
     pub fn has_policy(&self, id: &str) -> bool {
-        let sets = &self.catalogue.sets;
-        let mut limits = sets.active.limits.iter().chain(sets.candidate_limits());
+        let mut limits = self.catalogue.sets.limits();
         limits.any(|limit| limit.policy_id() == id)
     }
 

@@ -1,7 +1,7 @@
 //! What a snapshot knows of one org.
 
 use jiff::tz::TimeZone;
-use tollgate_core::{BillingAnchor, IdHash, KeySeed, Timestamp};
+use tollgate_core::{BillingAnchor, CounterKey, IdHash, KeySeed, Timestamp};
 
 use super::limit::Limit;
 use super::policy_values::PolicyValues;
@@ -46,7 +46,7 @@ pub(super) struct ResetEntry {
     policy: Option<Box<str>>,
     who: Who,
     /// What keeps the counters since apart from those before.
-    pub(super) hash: IdHash,
+    hash: IdHash,
     /// What that is made of.
     pub(super) epoch: u64,
 }
@@ -110,6 +110,22 @@ impl Condition {
 }
 
 impl OrgEntry {
+    /// A limit's counter for a request, among those since it was emptied.
+    #[inline]
+    pub(super) fn after_resets(
+        &self,
+        mut key: CounterKey,
+        limit: &Limit,
+        request: &Request<'_>,
+    ) -> CounterKey {
+        for reset in &self.resets {
+            if reset.concerns(limit, request) {
+                key = key.and(reset.hash);
+            }
+        }
+        key
+    }
+
     /// The plan of a user who has one of their own.
     #[inline]
     pub(super) fn user(&self, user: Option<&str>) -> Option<&UserEntry> {

@@ -4,7 +4,7 @@ use super::common::{Common, OwnRoutes};
 use super::limit::{Limit, OverrideNote, Routes};
 use super::org::{Condition, Extra, OrgEntry, Replacement, ResetEntry, UserEntry};
 use crate::document::{Problems, suggestion};
-use crate::model::{Dimension, KeptOverride, Org, OrgRecord, Override, Policy, Scope, ValueSet, Who};
+use crate::model::{Dimension, KeptOverride, Org, OrgRecord, Override, Past, Policy, Scope, ValueSet, Who};
 use crate::route::Pattern;
 
 impl Common {
@@ -138,30 +138,16 @@ impl OrgInMaking<'_, '_> {
     fn change_policy(&mut self, change: &Override, index: u32) {
         let base = &self.common.policies[index as usize];
         self.entry.left.add(index, ValueSet::left_by(&change.values));
-        let narrower_route = change
-            .pattern
-            .as_ref()
-            .filter(|pattern| **pattern != base.pattern);
-        let mut policy = base.clone();
-        policy.values = change.values.over(&base.values);
-        if base.values.burst.is_some() && change.values.burst.is_none() && change.values.algorithm.is_some() {
-            policy.values.burst = None;
-        }
-        let replaces = narrower_route.is_none() && replaces(&base.scope, &change.who);
-        if !replaces || !base.scope.within_org() {
-            // Counted apart: by whom it is for, under an id that tells it from the policy's own.
-            policy.scope = base.scope.with(change.who.dimension());
-        }
-        if !replaces {
-            policy.id = beside_id(&base.id, change);
-        }
+        let (policy, replaces) = changed(base, change);
         let line = change.line;
         policy.values.check(line, &change.path, self.problems);
-        let routes = self.routes_of(narrower_route.unwrap_or(&base.pattern), line);
-        if let Some(pattern) = narrower_route {
-            policy.pattern = pattern.clone();
-        }
+        let routes = self.routes_of(&policy.pattern, line);
         let limit = self.overridden(&policy, routes, change);
+        let pasts = self.common.pasts_of(base).filter_map(|past| {
+            let (policy, instead) = changed(&past.policy, change);
+            (instead == replaces).then_some(Past { policy, ..*past })
+        });
+        let limit = limit.after(pasts, self.common.seed);
         let when = condition(change);
         let entry = &mut self.entry;
         if replaces {
@@ -216,6 +202,8 @@ impl OrgInMaking<'_, '_> {
             required_scope: change.required_scope.clone(),
             descriptors: Vec::new(),
             values: change.values.clone(),
+            since: 0,
+            shared_since: 0,
             line: change.line,
         };
         policy.values.check(change.line, &change.path, self.problems);
@@ -254,6 +242,31 @@ enum Pick {
     Inert,
     /// None: it makes a limit of its own.
     New,
+}
+
+/// What an override makes of a policy, and whether that stands in for it or beside it.
+fn changed(base: &Policy, change: &Override) -> (Policy, bool) {
+    let narrower_route = change
+        .pattern
+        .as_ref()
+        .filter(|pattern| **pattern != base.pattern);
+    let mut policy = base.clone();
+    policy.values = change.values.over(&base.values);
+    if base.values.burst.is_some() && change.values.burst.is_none() && change.values.algorithm.is_some() {
+        policy.values.burst = None;
+    }
+    let replaces = narrower_route.is_none() && replaces(&base.scope, &change.who);
+    if !replaces || !base.scope.within_org() {
+        // Counted apart: by whom it is for, under an id that tells it from the policy's own.
+        policy.scope = base.scope.with(change.who.dimension());
+    }
+    if !replaces {
+        policy.id = beside_id(&base.id, change);
+    }
+    if let Some(pattern) = narrower_route {
+        policy.pattern = pattern.clone();
+    }
+    (policy, replaces)
 }
 
 /// Whether values for `who` stand in for those of a limit of this scope. Where `who` is narrower than what

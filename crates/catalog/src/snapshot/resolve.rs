@@ -8,7 +8,6 @@ use super::ids::Ids;
 use super::limit::Limit;
 use super::org::{OrgEntry, ResetEntry, UserEntry};
 use super::{Catalogue, Snapshot, Tier};
-use crate::model::Zone;
 use crate::request::Request;
 use crate::route::Matches;
 
@@ -119,8 +118,8 @@ impl Catalogue {
         if user.is_some() || !org.extras.is_empty() {
             stack.sort();
         }
-        if org.candidate {
-            stack.start_from_kept();
+        if common.remembers {
+            stack.start_from_former(org, request, now, &mut lookup.ids);
         }
     }
 
@@ -183,29 +182,20 @@ impl<'s> Stack<'s> {
         lookup: &mut Lookup<'_, '_, '_>,
     ) {
         let applies = limit.applies(request, &mut lookup.ids, &lookup.routes, lookup.class);
-        let Ok((mut key, home)) = applies else {
+        let Ok((key, home)) = applies else {
             return;
-        };
-        for reset in &org.resets {
-            if reset.concerns(limit, request) {
-                key = key.and(reset.hash);
-            }
-        }
-        let zone = match &limit.zone {
-            Zone::Fixed(zone) => zone,
-            Zone::Org => &org.zone,
         };
         self.levels.push(Level {
             rule: &limit.rule,
             calendar: Calendar {
-                zone,
+                zone: limit.zone_of(org),
                 anchor: org.anchor,
             },
             mode: limit.mode.unwrap_or_default(),
             cost: request
                 .cost_in(limit.unit.as_deref())
                 .min(tollgate_core::MAX_LIMIT + 1),
-            key,
+            key: org.after_resets(key, limit, request),
             home,
         });
         self.limits.push(limit);
@@ -245,31 +235,32 @@ impl<'s> Stack<'s> {
         }
     }
 
-    /// Lets levels of a candidate that count anew begin with no more room than the active limits have left that
-    /// they replace. Those are in the stack, since their counts are kept.
+    /// Lets levels that count otherwise than before begin with no more room than their old counts have left.
     #[inline(never)]
-    fn start_from_kept(&mut self) {
-        for place in 0..self.limits.len() {
-            let other = self.limits[place].origin.other_set.as_ref();
-            let Some(kept) = other.filter(|other| !other.candidate) else {
-                continue;
-            };
-            if let Some(level) = self.limits.iter().position(|limit| limit.id == kept.policy) {
-                let Level {
-                    rule,
-                    calendar,
-                    key,
-                    home,
-                    ..
-                } = self.levels[place];
+    fn start_from_former(
+        &mut self,
+        org: &'s OrgEntry,
+        request: &Request<'_>,
+        now: Timestamp,
+        ids: &mut Ids<'_, '_>,
+    ) {
+        for (level, limit) in self.limits.iter().enumerate() {
+            for former in limit.formers.iter().filter(|former| now < former.until) {
+                // What a policy used up under another pattern it has used up.
+                let Ok((key, home)) = former.limit.key(request, ids) else {
+                    continue;
+                };
                 self.formers.push(Former {
                     level,
-                    rule,
-                    calendar,
-                    key,
+                    rule: &former.limit.rule,
+                    calendar: Calendar {
+                        zone: former.limit.zone_of(org),
+                        anchor: self.levels[level].calendar.anchor,
+                    },
+                    key: org.after_resets(key, &former.limit, request),
                     home,
                 });
-                self.past.push((self.limits[place], self.resets));
+                self.past.push((&former.limit, self.resets));
             }
         }
     }

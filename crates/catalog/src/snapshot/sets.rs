@@ -3,14 +3,16 @@
 //! Which of them decides for an org follows from the org's id alone. An org is compiled against that one, so that a
 //! request looks nothing up for it; without a rollout there is nothing to choose.
 
-use tollgate_core::KeySeed;
+use std::collections::HashMap;
+
+use tollgate_core::{KeySeed, Timestamp};
 
 use super::common::Common;
 use super::limit::Limit;
 use super::org::OrgEntry;
 use super::policy_values::PolicyValues;
 use crate::document::Problems;
-use crate::model::{OrgRecord, PolicySet, Share};
+use crate::model::{OrgRecord, Past, Policy, PolicySet, Rollout, Share};
 
 pub(super) struct Sets {
     pub(super) active: Common,
@@ -25,11 +27,14 @@ struct Candidate {
 impl Sets {
     /// Compiles what of a set is not of an org, with its rollout.
     pub(super) fn compile(set: &PolicySet, seed: KeySeed, problems: &mut Problems) -> Self {
-        let mut active = Common::of(set, set.policies.clone(), seed, problems);
+        let pasts = pasts_of(set, &set.policies);
+        let mut active = Common::of(set, set.policies.clone(), pasts, seed, problems);
         let mut of_candidate = Problems::default();
         let candidate = set.rollout.as_ref().map(|rollout| {
             let policies = rollout.applied_to(&set.policies);
-            let mut common = Common::of(set, policies, seed, &mut of_candidate);
+            let mut pasts = pasts_of(set, &policies);
+            pasts.extend(replaced(&set.policies, rollout));
+            let mut common = Common::of(set, policies, pasts, seed, &mut of_candidate);
             active.try_out(&common, rollout);
             common.keep_counting(&active, rollout);
             common.stranger.candidate = true;
@@ -93,11 +98,11 @@ impl Sets {
         }
     }
 
-    /// The limits of the candidate, if there is one.
-    pub(super) fn candidate_limits(&self) -> impl Iterator<Item = &Limit> {
-        self.candidate
-            .iter()
-            .flat_map(|candidate| &candidate.common.limits)
+    /// The limits of both.
+    pub(super) fn limits(&self) -> impl Iterator<Item = &Limit> {
+        let of_candidate = self.candidate.iter();
+        let of_candidate = of_candidate.flat_map(|candidate| &candidate.common.limits);
+        self.active.limits.iter().chain(of_candidate)
     }
 
     /// Compiles an org that was checked before. What no longer fits since, because a policy went, does nothing.
@@ -128,4 +133,30 @@ impl Sets {
             Some(Candidate { common, .. }) => (&self.active, Some(common)),
         }
     }
+}
+
+/// How some policies counted before.
+fn pasts_of(set: &PolicySet, policies: &[Policy]) -> Vec<Past> {
+    if set.pasts.is_empty() {
+        return Vec::new();
+    }
+    let policies: HashMap<&str, &Policy> = policies.iter().map(|policy| (&*policy.id, policy)).collect();
+    let before = |past: &&Past| {
+        let policy = policies.get(past.policy.id.as_str());
+        policy.is_some_and(|policy| past.is_before(policy))
+    };
+    set.pasts.iter().filter(before).cloned().collect()
+}
+
+/// The active policies in whose place a candidate's count otherwise: to these they are what was before, for as long as
+/// both are in force.
+fn replaced(active: &[Policy], rollout: &Rollout) -> impl Iterator<Item = Past> {
+    let otherwise = |policy: &&Policy| {
+        let theirs = rollout.policies.iter().find(|other| other.id == policy.id);
+        theirs.is_some_and(|theirs| theirs.count_name() != policy.count_name())
+    };
+    active.iter().filter(otherwise).map(|policy| Past {
+        policy: policy.clone(),
+        until: Timestamp::from_nanos(u64::MAX),
+    })
 }

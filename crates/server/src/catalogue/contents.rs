@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 use tollgate_catalog::model::{
-    EndpointClass, KeptOverride, Org, OrgRecord, Policy, PolicySet, Reset, Rollout, UserPlan, Who,
+    EndpointClass, Eras, KeptOverride, Org, OrgRecord, Policy, PolicySet, Reset, Rollout, UserPlan, Who,
 };
 use tollgate_catalog::repository::{Entry, Kind, Place, Repository, RepositoryError};
 use tollgate_catalog::snapshot::ApiKey;
@@ -45,6 +45,7 @@ pub(super) struct Contents {
     pub(super) classes: Vec<EndpointClass>,
     /// The one that is open.
     pub(super) rollout: Option<Rollout>,
+    pub(super) eras: Eras,
     pub(super) tokens: HashMap<SecretHash, Token>,
     pub(super) keys: KeyHashes,
     /// How many entries the database holds that are in force in place of the demonstration set.
@@ -148,6 +149,7 @@ impl Contents {
                 None => drop(self.policies.remove(id)),
             },
             Kind::Rollout => self.take_rollout(id, entry.and_then(document)),
+            Kind::Eras => self.eras = entry.map_or_else(Eras::default, eras),
             Kind::EndpointClasses => self.classes = entry.map_or_else(Vec::new, classes),
             Kind::Token => {
                 self.tokens.retain(|_, token| token.id != id);
@@ -187,6 +189,8 @@ impl Contents {
             set.endpoint_classes.clone_from(&self.classes);
         }
         set.rollout = self.rollout_beside(file);
+        file.eras.mark_here(&mut set);
+        self.eras.mark(&mut set);
         set
     }
 }
@@ -211,6 +215,10 @@ fn document<T: Document>(entry: &Entry) -> Option<T> {
 fn classes(entry: &Entry) -> Vec<EndpointClass> {
     let value = serde_json::from_str(&entry.body).unwrap_or(Value::Null);
     read_list(&value).unwrap_or_default()
+}
+
+fn eras(entry: &Entry) -> Eras {
+    Eras::read(&serde_json::from_str(&entry.body).unwrap_or(Value::Null))
 }
 
 fn reset(entry: &Entry) -> Option<Reset> {

@@ -202,7 +202,7 @@ impl Catalogue {
                     there.extend(contents.take(&place, entry.as_ref()));
                     common |= matches!(
                         kind,
-                        Kind::Tier | Kind::Policy | Kind::EndpointClasses | Kind::Rollout
+                        Kind::Tier | Kind::Policy | Kind::EndpointClasses | Kind::Rollout | Kind::Eras
                     );
                 }
             }
@@ -237,7 +237,8 @@ impl Catalogue {
     }
 }
 
-fn entry_of(change: &Change) -> Option<Entry> {
+/// The entry that a change will make.
+pub(super) fn entry_of(change: &Change) -> Option<Entry> {
     change.body.as_ref().map(|body| Entry {
         place: change.place.clone(),
         body: body.clone(),

@@ -10,6 +10,7 @@ mod contents;
 mod copy;
 mod disk;
 mod documents;
+mod eras;
 mod follow;
 mod keep;
 mod key_hashes;
@@ -27,9 +28,10 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tollgate_catalog::document::Problems;
-use tollgate_catalog::model::PolicySet;
+use tollgate_catalog::model::{Eras, PolicySet};
 use tollgate_catalog::repository::{Repository, RepositoryError};
 
+use crate::clock;
 use crate::engine::Engine;
 use crate::metrics::Metrics;
 use crate::secret::SecretHash;
@@ -70,6 +72,8 @@ pub struct FileSet {
     pub given: bool,
     /// What it says; without a file the demonstration set, in force while the database holds nothing.
     pub set: PolicySet,
+    /// Since when its policies count the way they do.
+    pub eras: Eras,
 }
 
 /// Why a catalogue can't be put in force.
@@ -137,8 +141,8 @@ impl Catalogue {
     /// Puts another state of the policy file in force, or leaves all as it is if it does not fit. While the database
     /// is away, what is on disk takes its place.
     pub async fn replace_file(&self, set: PolicySet) -> Result<(), CatalogueError> {
-        let file = Arc::new(FileSet { given: true, set });
         let mut contents = self.contents.lock().await;
+        let file = Arc::new(self.file.load().changed(set, clock::now()));
         let read = if self.metrics.is_catalogue_away() {
             Err(RepositoryError::Late.into())
         } else {

@@ -11,6 +11,7 @@ use tollgate_catalog::repository::{Author, Change, Once, RepositoryError, Writte
 use super::contents::Contents;
 use super::{Catalogue, CatalogueError};
 use super::{references, rollouts};
+use crate::clock;
 
 /// How long a writer waits for a turn: if the database does not answer, none comes.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -110,10 +111,12 @@ impl Turn<'_> {
             }
             rollouts::keep_policy(change, &self.contents)?;
         }
+        let eras = self.contents.change_of_eras(changes, clock::now());
+        let changes: Vec<Change> = eras.into_iter().chain(changes.iter().cloned()).collect();
         let places: BTreeSet<_> = changes.iter().map(|change| change.place.clone()).collect();
         let mut next = self.contents.clone();
-        let snapshot = catalogue.preview(&mut next, places, changes).await?;
-        references::check(changes, &self.contents, &next, &snapshot, &file)?;
+        let snapshot = catalogue.preview(&mut next, places, &changes).await?;
+        references::check(&changes, &self.contents, &next, &snapshot, &file)?;
         if dry_run {
             return Ok(Outcome::WouldBeWritten);
         }
@@ -122,10 +125,10 @@ impl Turn<'_> {
             Some(once) => {
                 catalogue
                     .repository
-                    .write_once(known, author, changes, once)
+                    .write_once(known, author, &changes, once)
                     .await
             }
-            None => catalogue.repository.write(known, author, changes).await,
+            None => catalogue.repository.write(known, author, &changes).await,
         };
         match written? {
             Written::Behind => Ok(Outcome::Behind),

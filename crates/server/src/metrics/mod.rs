@@ -207,15 +207,14 @@ fn classify(checked: &Checked<'_>) -> (usize, usize) {
     if let Some(binding) = checked.decision.binding {
         return (labels::DENIED, scope_of(binding));
     }
+    let other_set = |place: usize| checked.stack.limits[place].origin.other_set.as_ref();
     // Limits that are only kept for a rollback are nobody's to answer for.
-    let answers = |place: &usize| {
-        let other = checked.stack.limits[*place].origin.other_set.as_ref();
-        other.is_none_or(|other| other.candidate)
-    };
+    let answers = |place: &usize| other_set(*place).is_none_or(|other| other.candidate);
     let violated = (0..checked.stack.levels.len()).filter(|place| !checked.decision.outcomes[*place].fits);
     let mut violated = violated.filter(answers);
     match violated.next() {
-        Some(place) if checked.stack.levels[place].mode == Mode::Shadow => {
+        // A candidate's limits are counted because they would deny.
+        Some(place) if checked.stack.levels[place].mode == Mode::Shadow || other_set(place).is_some() => {
             (labels::WOULD_DENY, scope_of(place))
         }
         Some(place) => (labels::OVER_SOFT, scope_of(place)),

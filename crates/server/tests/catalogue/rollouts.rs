@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::common::Server;
 use crate::fleet::{
-    POLICY, admin, delete, intact, journal, node, policy, put_policy, two_nodes, until, write,
+    ORG, POLICY, admin, delete, intact, journal, node, policy, put_policy, seen, two_nodes, until, write,
 };
 use crate::postgres::Postgres;
 
@@ -69,6 +69,38 @@ fn all_nodes_decide_the_same_orgs_by_the_candidate() {
     until("the promotion on the other", || chosen(&b, 2).len() == 500);
     delete(&b, &format!("{ROLLOUTS}/summer"));
     intact(&b, journal(&b).len() as u64);
+}
+
+#[test]
+fn a_way_of_counting_that_comes_back_is_another_count_on_every_node() {
+    let postgres = Postgres::start();
+    let [a, b] = two_nodes(&postgres.create());
+    let caller = |cost: u64| json!({"orgId": ORG, "cost": cost});
+    put_policy(&a, 1_000);
+    until("the policy on the other node", || seen(&b) == Some(1_000));
+    b.allowed(&caller(3));
+    let log = json!({"id": POLICY, "algorithm": "sliding_window_log", "limit": 999, "window": "1h"});
+    write(&a, "PUT", "/v1/ratelimit/policies", &log);
+    until("another way to count on the other", || seen(&b) == Some(999));
+    b.allowed(&caller(2));
+    put_policy(&a, 1_000);
+    until("the first way on the other", || seen(&b) == Some(1_000));
+    // What the log left of its own, which began with what the window had left.
+    assert_eq!(b.left(POLICY, &caller(0)), 995);
+    // By a rollout it is the same, and what comes back with it.
+    let mut rollout = rollout(100);
+    rollout["policies"] = json!([log]);
+    write(&a, "POST", ROLLOUTS, &rollout);
+    until("the candidate on the other", || seen(&b) == Some(999));
+    b.allowed(&caller(5));
+    close(&a, "summer", "rollback");
+    until("its end on the other", || seen(&b) == Some(1_000));
+    assert_eq!(b.left(POLICY, &caller(0)), 990);
+    b.allowed(&caller(10));
+    rollout["id"] = json!("again");
+    write(&a, "POST", ROLLOUTS, &rollout);
+    until("the candidate on the other", || seen(&b) == Some(999));
+    assert_eq!(b.left(POLICY, &caller(0)), 980);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod browser;
 mod conditions;
 mod conformance;
 mod effective;
+mod eras;
 mod file_and_api;
 mod limits;
 mod matrix;

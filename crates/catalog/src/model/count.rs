@@ -1,0 +1,88 @@
+//! A policy as a count: the name it is kept under, the numbers it is judged by, and a document of just these.
+
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+use tollgate_core::{Algorithm, Anchor, Rule};
+
+use super::policy::{Policy, Zone};
+use super::window::Window;
+
+impl Policy {
+    /// All that makes its counts its own, but for the [era](Self::since). Limit and burst are left out: a change of
+    /// those keeps the count.
+    pub(crate) fn count_name(&self) -> String {
+        let values = &self.values;
+        let mut dimensions = self.scope.dimensions().to_vec();
+        dimensions.sort();
+        let quota = values.algorithm_name() == "quota";
+        let mut name = String::new();
+        let window = values
+            .window
+            .map_or_else(String::new, |window| window.to_string());
+        // Without a name of its own a quota is known by what it counts, so that a change of plan keeps it;
+        // any other limit is known by its policy.
+        let (given, route) = match (&values.counter, quota) {
+            (Some(counter), _) => (format!("counter {counter}"), None),
+            (None, true) => ("quota".to_owned(), Some(&self.pattern)),
+            (None, false) => (format!("policy {}", self.id), Some(&self.pattern)),
+        };
+        // What is counted in other units is another count, whatever its name.
+        let unit = values.unit.as_deref().unwrap_or_default();
+        let _ = write!(name, "{given}\0{:?}\0{window}\0{unit}", values.algorithm());
+        for dimension in &dimensions {
+            let _ = write!(name, "\0{dimension}");
+        }
+        if let Some(route) = route {
+            let scope = self.required_scope.as_deref().unwrap_or_default();
+            let mut descriptors = self.descriptors.clone();
+            descriptors.sort_by(|one, other| one.name.cmp(&other.name));
+            let _ = write!(name, "\0{route}\0{scope}\0{descriptors:?}");
+        }
+        if dimensions.contains(&super::Dimension::Ip) {
+            let _ = write!(name, "\0{:?}{:?}", values.ipv4_prefix, values.ipv6_prefix);
+        }
+        name
+    }
+
+    /// The numbers of its limit.
+    pub(crate) fn rule(&self) -> Rule {
+        let values = &self.values;
+        let window = values.window.unwrap_or(Window::Length(1));
+        let limit = values.limit.unwrap_or(0);
+        Rule::new(values.algorithm(), limit, values.burst, window.nanos())
+    }
+
+    /// A document of what names its count and what is left of it, to be read as a policy again.
+    pub(crate) fn count_document(&self) -> Value {
+        let values = &self.values;
+        let conditions = self.descriptors.iter().map(|wanted| {
+            let rest = if wanted.prefix { "*" } else { "" };
+            (wanted.name.clone(), json!(format!("{}{rest}", wanted.value)))
+        });
+        json!({
+            "id": self.id,
+            "scope": self.scope.to_string(),
+            "endpointPattern": self.pattern.to_string(),
+            "requiredScope": self.required_scope,
+            "match": conditions.collect::<serde_json::Map<_, _>>(),
+            "algorithm": values.algorithm_name(),
+            "limit": values.limit,
+            "burst": values.burst,
+            "window": values.window.map(|window| window.to_string()),
+            "anchor": match values.algorithm() {
+                Algorithm::FixedWindow(Anchor::Epoch) => Some("epoch"),
+                Algorithm::FixedWindow(Anchor::First) => Some("first"),
+                _ => None,
+            },
+            "timezone": values.zone.as_ref().and_then(|zone| match zone {
+                Zone::Org => Some("org"),
+                Zone::Fixed(zone) => zone.iana_name(),
+            }),
+            "counter": values.counter,
+            "unit": values.unit,
+            "ipv4Prefix": values.ipv4_prefix,
+            "ipv6Prefix": values.ipv6_prefix,
+        })
+    }
+}
