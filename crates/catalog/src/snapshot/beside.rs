@@ -12,7 +12,7 @@ use tollgate_core::{IdHash, Mode};
 
 use super::common::Common;
 use super::limit::{Limit, OtherSet};
-use super::org::Replacement;
+use super::own::{OwnLimit, Terms};
 use crate::model::{ACTIVE, Policy, Rollout};
 
 /// How limits of the other set are counted.
@@ -95,13 +95,14 @@ impl Common {
     }
 
     /// What an org has in place of a limit of the other set, if that limit is counted here beside the own.
-    pub(super) fn beside(&self, replacement: Replacement) -> Option<Replacement> {
-        let (beside, of) = (self.beside.as_ref()?, *self.besides.get(&replacement.of)?);
-        Some(Replacement {
-            of,
-            limit: Box::new(beside.of(*replacement.limit)),
-            ..replacement
-        })
+    pub(super) fn beside(&self, replacement: &OwnLimit<'_>, other: &Self) -> Option<(Terms, Limit)> {
+        let (beside, of) = (
+            self.beside.as_ref()?,
+            *self.besides.get(&replacement.terms.base?)?,
+        );
+        let mut terms = replacement.terms.clone();
+        terms.base = Some(of);
+        Some((terms, beside.of(replacement.limit(other).clone())))
     }
 
     /// The limits of its own policies, with their numbers.

@@ -1,10 +1,14 @@
 //! A policy ready to be resolved: its rule, its conditions, and the name its counters are kept under.
 
-use tollgate_core::{Algorithm, CounterKey, IdHash, KeySeed, Mode, Period, Rule, Timestamp};
+use std::sync::Arc;
+
+use tollgate_core::{Algorithm, CounterKey, IdHash, KeySeed, Mode, Period, Rule};
 
 use super::explain::Skip;
 use super::ids::Ids;
-use crate::model::{Accuracy, Descriptor, Dimension, FailMode, Policy, PolicyMode, Scope, Window, Zone};
+use crate::model::{
+    Accuracy, Descriptor, Dimension, FailMode, Override, Policy, PolicyMode, Scope, Window, Zone,
+};
 use crate::request::Request;
 use crate::route::{Matches, Pattern};
 
@@ -24,7 +28,7 @@ pub struct Origin {
     /// The tier the policy is for; `None` for all.
     pub tier: Option<Box<str>>,
     /// The override that set some of them.
-    pub overridden: Option<Box<OverrideNote>>,
+    pub overridden: Option<Arc<Override>>,
     /// The policy set it is of, if that is not the one that decides.
     pub other_set: Option<Box<OtherSet>>,
 }
@@ -38,19 +42,6 @@ pub struct OtherSet {
     pub rollout: Box<str>,
     /// Whether it is the candidate, or the active one.
     pub candidate: bool,
-}
-
-/// What is worth telling about an override.
-#[derive(Debug, Clone)]
-pub struct OverrideNote {
-    /// Its line.
-    pub line: usize,
-    /// Whom it is for.
-    pub who: Box<str>,
-    /// Why it was made.
-    pub reason: Option<Box<str>>,
-    /// When it ends.
-    pub expires: Option<Timestamp>,
 }
 
 /// A compiled policy.
@@ -274,20 +265,22 @@ fn counter_name(policy: &Policy, dimensions: &[Dimension]) -> String {
 
     let values = &policy.values;
     let quota = values.algorithm_name() == "quota";
-    let mut name = String::new();
-    let window = values
-        .window
-        .map_or_else(String::new, |window| window.to_string());
+    // Long enough for most: it is made on the path of a request.
+    let mut name = String::with_capacity(128);
     // Without a name of its own a quota is known by what it counts, so that a change of plan keeps it;
     // any other limit is known by its policy.
-    let (given, route) = match (&values.counter, quota) {
-        (Some(counter), _) => (format!("counter {counter}"), None),
-        (None, true) => ("quota".to_owned(), Some(&policy.pattern)),
-        (None, false) => (format!("policy {}", policy.id), Some(&policy.pattern)),
+    let (kind, given, route) = match (&values.counter, quota) {
+        (Some(counter), _) => ("counter ", counter.as_str(), None),
+        (None, true) => ("quota", "", Some(&policy.pattern)),
+        (None, false) => ("policy ", policy.id.as_str(), Some(&policy.pattern)),
     };
     // What is counted in other units is another count, whatever its name.
     let unit = values.unit.as_deref().unwrap_or_default();
-    let _ = write!(name, "{given}\0{:?}\0{window}\0{unit}", values.algorithm());
+    let _ = write!(name, "{kind}{given}\0{:?}\0", values.algorithm());
+    if let Some(window) = values.window {
+        let _ = write!(name, "{window}");
+    }
+    let _ = write!(name, "\0{unit}");
     for dimension in dimensions {
         let _ = write!(name, "\0{dimension}");
     }

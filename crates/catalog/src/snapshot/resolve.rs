@@ -95,10 +95,10 @@ impl Catalogue {
                 continue;
             }
             let limit = match overridden
-                .then(|| org.replacement(*index, request, now))
+                .then(|| org.replacement(*index, request, now, common))
                 .flatten()
             {
-                Some(replacement) => &replacement.limit,
+                Some(limit) => limit,
                 None => &common.limits[*index as usize],
             };
             stack.push(limit, org, request, &mut lookup);
@@ -106,8 +106,8 @@ impl Catalogue {
         if let Some(user) = user {
             push_plan(user, request, now, &mut lookup, stack);
         }
-        for extra in org.extras_for(request, now) {
-            stack.push(&extra.limit, org, request, &mut lookup);
+        for extra in org.extras_for(request, now, common) {
+            stack.push(extra, org, request, &mut lookup);
         }
         if user.is_some() || !org.extras.is_empty() {
             stack.sort();
@@ -156,9 +156,7 @@ fn push_plan<'s>(
         if !limit.counts_users() {
             continue;
         }
-        let limit = org
-            .replacement(*index, request, now)
-            .map_or(limit, |replacement| &*replacement.limit);
+        let limit = org.replacement(*index, request, now, common).unwrap_or(limit);
         let before = stack.levels.len();
         stack.push(limit, org, request, lookup);
         if let Some(level) = stack.levels.get_mut(before) {
@@ -179,7 +177,7 @@ impl<'s> Stack<'s> {
         let Ok((mut key, home)) = applies else {
             return;
         };
-        for reset in &org.resets {
+        for reset in org.resets.iter() {
             if reset.concerns(limit, request) {
                 key = key.and(reset.hash);
             }
