@@ -125,6 +125,14 @@ fn timed(what: &str, run: impl Fn()) {
     );
 }
 
+/// One org, idle.
+pub(crate) fn one_org() -> Snapshot {
+    snapshot(
+        &parse_policy_set(POLICIES).expect("the benchmark's policies are valid"),
+        1,
+    )
+}
+
 fn snapshot(set: &PolicySet, orgs: usize) -> Snapshot {
     let empty = Snapshot::compile(set, KeySeed(3, 4), None).expect("the policies compile");
     empty.with_idle_orgs((0..orgs).map(record).collect())

@@ -40,11 +40,14 @@ fn main() {
                 .next()
                 .and_then(|count| count.parse().ok())
                 .unwrap_or(1_000_000);
-            profile::run(&levels, count);
+            match levels.as_str() {
+                "org" => profile::compile(count),
+                levels => profile::run(levels, count),
+            }
         }
         Some(other) => {
             eprintln!(
-                "there is no benchmark `{other}`; there are peers, counters, memory, threads, catalogue, profile LEVELS COUNT"
+                "there is no benchmark `{other}`; there are peers, counters, memory, threads, catalogue, profile LEVELS|org COUNT"
             );
             std::process::exit(2);
         }

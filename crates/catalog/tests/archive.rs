@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tollgate_catalog::Request;
 use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord};
-use tollgate_catalog::snapshot::{Archive, Snapshot, Span};
+use tollgate_catalog::snapshot::{Archive, Limit, Snapshot, Span};
 use tollgate_core::{IdHash, KeySeed, Mode, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
@@ -92,7 +92,7 @@ fn a_filed_org_is_read_once_when_it_is_asked_for() {
     }
     assert_eq!(archive.read.load(Ordering::Relaxed), ORGS);
     // Those of the file are compiled from the start.
-    assert_eq!(snapshot.compiled_orgs(), ORGS + 1);
+    assert_eq!(snapshot.orgs_in_use(), ORGS + 1);
     assert_eq!(
         (limit(&snapshot, "of-file"), limit(&snapshot, "nobody")),
         (Some(7), Some(7))
@@ -122,7 +122,7 @@ fn threads_that_ask_at_once_find_the_same_and_once_settled_nothing_is_read() {
             });
         }
     });
-    assert_eq!(snapshot.compiled_orgs(), ORGS + 1);
+    assert_eq!(snapshot.orgs_in_use(), ORGS + 1);
     assert!(!snapshot.is_settled());
     let settled = snapshot.settled();
     let reads = archive.read.load(Ordering::Relaxed);
@@ -131,10 +131,7 @@ fn threads_that_ask_at_once_find_the_same_and_once_settled_nothing_is_read() {
     }
     assert!(settled.is_settled());
     assert_eq!(archive.read.load(Ordering::Relaxed), reads);
-    assert_eq!(
-        (settled.org_count(), settled.compiled_orgs()),
-        (ORGS + 1, ORGS + 1)
-    );
+    assert_eq!((settled.org_count(), settled.orgs_in_use()), (ORGS + 1, ORGS + 1));
 }
 
 #[test]
@@ -164,7 +161,7 @@ fn a_cooled_snapshot_reads_again_what_is_asked_for() {
     };
     let before = all(&snapshot);
     let cooled = snapshot.cooled();
-    assert_eq!(cooled.compiled_orgs(), 0);
+    assert_eq!(cooled.orgs_in_use(), 0);
     assert_eq!(all(&cooled), before);
     assert_eq!(archive.read.load(Ordering::Relaxed), 2 * ORGS);
     // What does not concern them leaves them compiled.
@@ -189,24 +186,35 @@ fn a_change_of_what_an_override_sets_itself_does_not_concern_it() {
             .with_common(&parse_policy_set(&text).unwrap(), NOW)
             .unwrap()
     };
-    let mode = |snapshot: &Snapshot| {
+    // Which limit it is, and what that says.
+    let decided = |snapshot: &Snapshot| {
         let request = Request {
             org: Some("org-1"),
             ..Request::new()
         };
         let mut stack = snapshot.blank();
         snapshot.resolve(&request, NOW, &mut stack);
-        (stack.limits[0].rule.limit, stack.limits[0].mode)
+        let limit: &Limit = stack.limits[0];
+        (std::ptr::from_ref(limit), limit.rule.limit, limit.mode)
     };
     let snapshot = after(&snapshot, "limit: 7");
-    assert_eq!(mode(&snapshot), (101, Some(Mode::Enforce)));
-    let snapshot = after(&snapshot, "limit: 8");
-    assert_eq!(mode(&snapshot), (101, Some(Mode::Enforce)));
-    assert_eq!(limit(&snapshot, "nobody"), Some(8));
+    let (first, ..) = decided(&snapshot);
+    let changed = after(&snapshot, "limit: 8");
+    assert_eq!(decided(&changed), (first, 101, Some(Mode::Enforce)));
+    assert_eq!(limit(&changed, "nobody"), Some(8));
+    let shadowed = after(&changed, "limit: 8, mode: shadow");
+    let (other, ..) = decided(&shadowed);
+    assert_eq!(decided(&shadowed), (other, 101, Some(Mode::Shadow)));
+    // Both are still there.
+    assert_ne!(first, other);
+    assert_eq!(decided(&changed), (first, 101, Some(Mode::Enforce)));
+    // Neither that nor a change of more than values reads it again.
+    let text = "policies: [{id: rate, algorithm: fixed_window, limit: 8, window: 1h}]";
+    let another = shadowed
+        .with_common(&parse_policy_set(text).unwrap(), NOW)
+        .unwrap();
+    assert_eq!(limit(&another, "org-1"), Some(101));
     assert_eq!(archive.read.load(Ordering::Relaxed), 1);
-    let snapshot = after(&snapshot, "limit: 8, mode: shadow");
-    assert_eq!(mode(&snapshot), (101, Some(Mode::Shadow)));
-    assert_eq!(archive.read.load(Ordering::Relaxed), 2);
 }
 
 #[test]

@@ -16,20 +16,22 @@ impl Policy {
         let mut dimensions = self.scope.dimensions().to_vec();
         dimensions.sort();
         let quota = values.algorithm_name() == "quota";
-        let mut name = String::new();
-        let window = values
-            .window
-            .map_or_else(String::new, |window| window.to_string());
+        // Long enough for most: it is made on the path of a request.
+        let mut name = String::with_capacity(128);
         // Without a name of its own a quota is known by what it counts, so that a change of plan keeps it;
         // any other limit is known by its policy.
-        let (given, route) = match (&values.counter, quota) {
-            (Some(counter), _) => (format!("counter {counter}"), None),
-            (None, true) => ("quota".to_owned(), Some(&self.pattern)),
-            (None, false) => (format!("policy {}", self.id), Some(&self.pattern)),
+        let (kind, given, route) = match (&values.counter, quota) {
+            (Some(counter), _) => ("counter ", counter.as_str(), None),
+            (None, true) => ("quota", "", Some(&self.pattern)),
+            (None, false) => ("policy ", self.id.as_str(), Some(&self.pattern)),
         };
+        let _ = write!(name, "{kind}{given}\0{:?}\0", values.algorithm());
+        if let Some(window) = values.window {
+            let _ = write!(name, "{window}");
+        }
         // What is counted in other units is another count, whatever its name.
         let unit = values.unit.as_deref().unwrap_or_default();
-        let _ = write!(name, "{given}\0{:?}\0{window}\0{unit}", values.algorithm());
+        let _ = write!(name, "\0{unit}");
         for dimension in &dimensions {
             let _ = write!(name, "\0{dimension}");
         }

@@ -46,6 +46,18 @@ impl OrgRecord {
             resets: Vec::new(),
         }
     }
+
+    /// The same with its overrides read; those that can't be are left out.
+    #[must_use]
+    pub(crate) fn read(&self) -> Self {
+        let read = self.overrides.iter().filter_map(KeptOverride::get);
+        Self {
+            org: self.org.clone(),
+            overrides: read.map(KeptOverride::Read).collect(),
+            users: self.users.clone(),
+            resets: self.resets.clone(),
+        }
+    }
 }
 
 impl Org {

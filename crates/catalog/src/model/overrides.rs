@@ -1,6 +1,6 @@
 //! Overrides: other values for one org, or for one app, key or user of it.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use tollgate_core::Timestamp;
 
@@ -88,22 +88,22 @@ pub struct Override {
 /// memory. Most orgs are idle most of the time.
 #[derive(Debug, Clone)]
 pub enum KeptOverride {
-    /// Read, from a policy file.
-    Read(Box<Override>),
+    /// Read.
+    Read(Arc<Override>),
     /// As it was written.
     Json(Box<str>),
 }
 
 impl KeptOverride {
     /// The override; `None` if it can't be read, which only another version could have written.
-    pub fn get(&self) -> Option<Cow<'_, Override>> {
+    pub fn get(&self) -> Option<Arc<Override>> {
         match self {
-            Self::Read(read) => Some(Cow::Borrowed(read)),
+            Self::Read(read) => Some(read.clone()),
             Self::Json(json) => {
                 let node = Node::from_json(&serde_json::from_str(json).ok()?);
                 let mut problems = Problems::default();
                 let fields = Fields::of(&node, "", &mut problems)?;
-                Override::read(fields, &mut problems).map(Cow::Owned)
+                Override::read(fields, &mut problems).map(Arc::new)
             }
         }
     }

@@ -14,7 +14,7 @@ use tollgate_core::{Algorithm, IdHash, Mode};
 use super::common::Common;
 use super::limit::{Limit, OtherSet};
 use super::name;
-use super::org::Replacement;
+use super::own::{OwnLimit, Terms};
 use crate::model::{ACTIVE, Policy, Rollout};
 
 /// How limits of the other set are counted.
@@ -135,15 +135,13 @@ impl Common {
     }
 
     /// What an org has in place of a limit of the other set, if that limit is counted here beside the own.
-    pub(super) fn beside(&self, replacement: Replacement) -> Option<Replacement> {
-        let (beside, of) = (self.beside.as_ref()?, *self.besides.get(&replacement.of)?);
+    pub(super) fn beside(&self, replacement: &OwnLimit<'_>, other: &Self) -> Option<(Terms, Limit)> {
+        let beside = self.beside.as_ref()?;
+        let mut terms = replacement.terms.clone();
+        terms.base = Some(*self.besides.get(&terms.base?)?);
         // What is an org's own is no count of several.
-        let limit = beside.of(*replacement.limit, !beside.candidate);
-        Some(Replacement {
-            of,
-            limit: Box::new(limit),
-            ..replacement
-        })
+        let limit = beside.of(replacement.limit(other).clone(), !beside.candidate);
+        Some((terms, limit))
     }
 
     /// The limits of its own policies, with their numbers.

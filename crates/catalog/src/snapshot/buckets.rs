@@ -74,6 +74,24 @@ impl<T: Hashed + Clone> Buckets<T> {
         self.buckets[place] = items;
     }
 
+    /// The same with some items as they are now. Buckets with none of these are shared.
+    pub(super) fn with(&self, now: impl Fn(&T) -> Option<T>) -> Self {
+        let change = |bucket: &Arc<[T]>| {
+            let states: Vec<Option<T>> = bucket.iter().map(&now).collect();
+            if states.iter().all(Option::is_none) {
+                return bucket.clone();
+            }
+            let items = states.into_iter().zip(bucket.iter());
+            items
+                .map(|(state, item)| state.unwrap_or_else(|| item.clone()))
+                .collect()
+        };
+        Self {
+            buckets: self.buckets.iter().map(change).collect(),
+            len: self.len,
+        }
+    }
+
     /// Takes an item out, if it is there.
     pub(super) fn remove(&mut self, hash: u64, is: impl Fn(&T) -> bool) {
         let place = self.place(hash);

@@ -1,6 +1,7 @@
 //! What all orgs have in common: policies, tiers, routes and classes, compiled.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tollgate_core::{Algorithm, KeySeed};
 
@@ -264,8 +265,8 @@ pub(super) struct OwnRoutes {
 
 impl OwnRoutes {
     /// The router, if it has any.
-    pub(super) fn into_router(self) -> Option<Box<Router>> {
-        (!self.numbers.is_empty()).then(|| Box::new(self.router))
+    pub(super) fn into_router(self) -> Option<Arc<Router>> {
+        (!self.numbers.is_empty()).then(|| Arc::new(self.router))
     }
 }
 

@@ -10,7 +10,6 @@ use tollgate_core::{IdHash, KeySeed, Nanos, Timestamp};
 use super::archive::{Archive, Span};
 use super::keys::KeyTable;
 use super::limit::Limit;
-use super::org::OrgEntry;
 use super::sets::Sets;
 use super::table::OrgTable;
 use super::{Catalogue, Replaced, Snapshot};
@@ -29,12 +28,13 @@ impl Snapshot {
         replaces: Option<(&Arc<Self>, Timestamp)>,
     ) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        let sets = Arc::new(Sets::compile(set, seed, &mut problems));
+        let sets = Arc::new(Sets::of_set(set, seed, &mut problems));
         let records = records(set);
         let mut orgs = OrgTable::sized(records.len());
         for record in records {
             let entry = sets.compile_org(&record, &mut problems);
-            orgs.put(seed.id(record.org.id.as_bytes()), Arc::new(record), Some(entry));
+            let (hash, record) = (seed.id(record.org.id.as_bytes()), Arc::new(record));
+            orgs.put(hash, record.clone(), Some((record, entry)));
         }
         problems.sorted()?;
         let catalogue = Arc::new(Catalogue { sets, orgs });
@@ -55,11 +55,11 @@ impl Snapshot {
     /// concerns are compiled anew when they are asked for.
     pub fn with_common(&self, set: &PolicySet, now: Timestamp) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        let sets = Sets::compile(set, self.seed(), &mut problems);
+        let sets = Sets::of_set(set, self.seed(), &mut problems);
         problems.sorted()?;
         let orgs = match sets.values_changed(&self.catalogue.sets) {
             Some(changed) => self.catalogue.orgs.after(&changed),
-            None => self.catalogue.orgs.cooled(),
+            None => self.catalogue.orgs.forgotten(),
         };
         Ok(Self {
             keys: self.keys.clone(),
@@ -87,12 +87,14 @@ impl Snapshot {
                 orgs.remove(hash);
                 continue;
             };
-            let entry = sets.compile_org(&record, &mut problems);
-            let shared = &sets.of(&entry).limits;
+            let read = record.read();
+            let entry = sets.compile_org(&read, &mut problems);
+            let common = sets.of(&entry);
             let before = self.catalogue.orgs.get(hash, &id, sets);
-            let before = before.into_iter().flat_map(OrgEntry::limits);
-            anew = anew.max(counts_anew(before.chain(shared), entry.limits().chain(shared)));
-            orgs.put(hash, Arc::new(record), Some(entry));
+            let before = before.into_iter().flat_map(|org| org.limits(sets.of(org)));
+            let (before, present) = (before.chain(&common.limits), entry.limits(common));
+            anew = anew.max(counts_anew(before, present.chain(&common.limits)));
+            orgs.put(hash, Arc::new(record), Some((Arc::new(read), entry)));
         }
         problems.sorted()?;
         Ok(Self {
@@ -134,16 +136,15 @@ impl Snapshot {
         self.with_table(self.catalogue.orgs.settled())
     }
 
-    /// The same with nothing compiled, which is what idle orgs cost. Those that are busy are compiled again when
-    /// they are next asked for.
+    /// The same with all orgs idle. Those that are busy are read and compiled again when they are next asked for.
     #[must_use]
     pub fn cooled(&self) -> Self {
         self.with_table(self.catalogue.orgs.cooled())
     }
 
-    /// How many orgs are compiled.
-    pub fn compiled_orgs(&self) -> usize {
-        self.catalogue.orgs.compiled().count()
+    /// How many orgs are not idle: what they were made from was read, and mostly they are compiled.
+    pub fn orgs_in_use(&self) -> usize {
+        self.catalogue.orgs.in_use()
     }
 
     fn with_table(&self, orgs: OrgTable) -> Self {
@@ -186,7 +187,8 @@ impl Snapshot {
 impl Catalogue {
     /// The limits that are orgs' own, of those that are compiled.
     fn own_limits(&self) -> impl Iterator<Item = &Limit> {
-        self.orgs.compiled().flat_map(OrgEntry::limits)
+        let orgs = self.orgs.compiled();
+        orgs.flat_map(|org| org.limits(self.sets.of(org)))
     }
 }
 
@@ -205,7 +207,7 @@ fn records(set: &PolicySet) -> Vec<OrgRecord> {
         });
         records[place]
             .overrides
-            .push(KeptOverride::Read(Box::new(change.clone())));
+            .push(KeptOverride::Read(Arc::new(change.clone())));
     }
     records
 }

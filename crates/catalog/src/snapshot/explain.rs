@@ -6,7 +6,6 @@ use tollgate_core::Timestamp;
 
 use super::Snapshot;
 use super::limit::Limit;
-use super::org::Condition;
 use super::resolve::sort_key;
 use crate::model::{Dimension, Who};
 use crate::request::Request;
@@ -79,18 +78,18 @@ impl Snapshot {
     pub fn effective(&self, org: &str, now: Timestamp) -> Vec<Effective<'_>> {
         let entry = self.entry_of(Some(org));
         let common = self.catalogue.sets.of(entry);
-        let in_force = |when: &Condition| when.expires.is_none_or(|expires| now < expires);
         let mut all = Vec::new();
         for index in &common.tiers[entry.tier as usize].limits {
             let limit = &common.limits[*index as usize];
             // Of several for the same callers the first is the newest.
             let mut seen: Vec<&Who> = Vec::new();
-            for one in &entry.replacements {
-                if one.of == *index && in_force(&one.when) && !seen.contains(&&one.when.who) {
-                    seen.push(&one.when.who);
+            for one in entry.replacements.iter() {
+                let terms = one.terms;
+                if terms.base == Some(*index) && terms.in_force(now) && !seen.contains(&&terms.who) {
+                    seen.push(&terms.who);
                     all.push(Effective {
-                        limit: &one.limit,
-                        who: one.when.who.to_string(),
+                        limit: one.limit(common),
+                        who: terms.who.to_string(),
                         hidden: Some(limit),
                     });
                 }
@@ -103,10 +102,10 @@ impl Snapshot {
                 });
             }
         }
-        let extras = entry.extras.iter().filter(|extra| in_force(&extra.when));
+        let extras = entry.extras.iter().filter(|extra| extra.terms.in_force(now));
         all.extend(extras.map(|extra| Effective {
-            limit: &extra.limit,
-            who: extra.when.who.to_string(),
+            limit: extra.limit(common),
+            who: extra.terms.who.to_string(),
             hidden: None,
         }));
         all.sort_by(|one, other| sort_key(one.limit).cmp(&sort_key(other.limit)));
@@ -117,8 +116,8 @@ impl Snapshot {
     pub fn hidden_by(&self, org: Option<&str>, limit: &Limit) -> Option<&Limit> {
         let entry = self.entry_of(org);
         let mut replacements = entry.replacements.iter();
-        let own = replacements.find(|one| std::ptr::eq(&raw const *one.limit, limit))?;
-        self.catalogue.sets.of(entry).limits.get(own.of as usize)
+        let own = replacements.find(|own| own.is(limit))?;
+        self.catalogue.sets.of(entry).limits.get(own.terms.base? as usize)
     }
 
     /// Every limit there is, with why it applies to the request or does not.
@@ -147,10 +146,10 @@ impl Snapshot {
                 });
                 continue;
             }
-            match org.replacement(index, request, now) {
+            match org.replacement(index, request, now, common) {
                 None => all.push(judge(limit)),
-                Some(replacement) => {
-                    all.push(judge(&replacement.limit));
+                Some(own) => {
+                    all.push(judge(own));
                     all.push(Explanation {
                         limit,
                         verdict: Verdict::Skipped(Skip::Overridden),
@@ -158,7 +157,7 @@ impl Snapshot {
                 }
             }
         }
-        all.extend(org.extras_for(request, now).map(|extra| judge(&extra.limit)));
+        all.extend(org.extras_for(request, now, common).map(judge));
         all.sort_by_key(|explanation| {
             let applies = explanation.verdict == Verdict::Applies;
             (!applies, sort_key(explanation.limit))

@@ -1,5 +1,7 @@
 //! A policy ready to be resolved: its rule, its conditions, and the name its counters are kept under.
 
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 use tollgate_core::{Algorithm, CounterKey, IdHash, KeySeed, Mode, Period, Rule, Timestamp};
 
@@ -8,7 +10,7 @@ use super::ids::Ids;
 use super::name::{self, CounterName};
 use super::org::OrgEntry;
 use crate::model::{
-    Accuracy, Descriptor, Dimension, FailMode, Past, Policy, PolicyMode, Scope, Window, Zone,
+    Accuracy, Descriptor, Dimension, FailMode, Override, Past, Policy, PolicyMode, Scope, Window, Zone,
 };
 use crate::request::Request;
 use crate::route::{Matches, Pattern};
@@ -29,7 +31,7 @@ pub struct Origin {
     /// The tier the policy is for; `None` for all.
     pub tier: Option<Box<str>>,
     /// The override that set some of them.
-    pub overridden: Option<Box<OverrideNote>>,
+    pub overridden: Option<Arc<Override>>,
     /// The policy set it is of, if that is not the one that decides.
     pub other_set: Option<Box<OtherSet>>,
 }
@@ -43,19 +45,6 @@ pub struct OtherSet {
     pub rollout: Box<str>,
     /// Whether it is the candidate, or the active one.
     pub candidate: bool,
-}
-
-/// What is worth telling about an override.
-#[derive(Debug, Clone)]
-pub struct OverrideNote {
-    /// Its line.
-    pub line: usize,
-    /// Whom it is for.
-    pub who: Box<str>,
-    /// Why it was made.
-    pub reason: Option<Box<str>>,
-    /// When it ends.
-    pub expires: Option<Timestamp>,
 }
 
 /// A compiled policy.

@@ -13,6 +13,7 @@ mod limit;
 mod name;
 mod org;
 mod overriding;
+mod own;
 mod policy_values;
 mod resolve;
 mod sets;
@@ -26,7 +27,7 @@ use tollgate_core::Timestamp;
 pub use archive::{Archive, Span};
 pub use explain::{Effective, Explanation, Skip, Verdict};
 pub use keys::{ApiKey, KeyHash};
-pub use limit::{Limit, Origin, OtherSet, OverrideNote};
+pub use limit::{Limit, Origin, OtherSet};
 pub use name::CounterName;
 pub use resolve::Stack;
 
@@ -126,16 +127,12 @@ impl Snapshot {
         let common = self.catalogue.sets.of(entry);
         let tier = &common.tiers[common.tier_number(&tier.name) as usize];
         let anyone = crate::Request::new();
-        let replaced = |index: &u32| match entry.replacement(*index, &anyone, now) {
-            Some(replacement) => &replacement.limit,
+        let replaced = |index: &u32| match entry.replacement(*index, &anyone, now, common) {
+            Some(limit) => limit,
             None => &common.limits[*index as usize],
         };
-        let extras = entry.extras_for(&anyone, now);
-        tier.limits
-            .iter()
-            .map(replaced)
-            .chain(extras.map(|extra| &*extra.limit))
-            .collect()
+        let extras = entry.extras_for(&anyone, now, common);
+        tier.limits.iter().map(replaced).chain(extras).collect()
     }
 
     /// The id of the policy that an override of an org is for; `None` if it makes a limit of its own or does not

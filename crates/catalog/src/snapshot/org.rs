@@ -1,15 +1,20 @@
 //! What a snapshot knows of one org.
 
+use std::sync::Arc;
+
 use jiff::tz::TimeZone;
 use tollgate_core::{BillingAnchor, CounterKey, IdHash, KeySeed, Timestamp};
 
+use super::common::Common;
 use super::limit::Limit;
+use super::own::{OwnLimit, OwnLimits};
 use super::policy_values::PolicyValues;
-use crate::model::{Org, Reset, Who};
+use crate::model::{Org, Reset, ValueSet, Who};
 use crate::request::Request;
 use crate::route::Router;
 
-#[derive(Debug)]
+/// Copied when some of its limits are to be compiled anew; that shares all the rest.
+#[derive(Debug, Clone)]
 pub(super) struct OrgEntry {
     pub(super) tier: u32,
     /// A rollout's candidate decides for it.
@@ -17,17 +22,15 @@ pub(super) struct OrgEntry {
     pub(super) zone: TimeZone,
     pub(super) anchor: BillingAnchor,
     /// Limits that stand in for a tier's; the first that fits wins.
-    pub(super) replacements: Vec<Replacement>,
+    pub(super) replacements: OwnLimits,
     /// Limits of its own beside the tier's, older ones first.
-    pub(super) extras: Vec<Extra>,
+    pub(super) extras: OwnLimits,
     /// Users with a plan of their own.
-    pub(super) users: Vec<UserEntry>,
+    pub(super) users: Arc<[UserEntry]>,
     /// Which of its counters were emptied.
-    pub(super) resets: Vec<ResetEntry>,
+    pub(super) resets: Arc<[ResetEntry]>,
     /// Routes that no policy of all orgs has, numbered on from theirs.
-    pub(super) routes: Option<Box<Router>>,
-    /// What its limits leave to the policies that they are for.
-    pub(super) left: PolicyValues,
+    pub(super) routes: Option<Arc<Router>>,
     /// It stands for an org that is known, but whose record can't be read.
     pub(super) unreadable: bool,
 }
@@ -72,43 +75,6 @@ impl ResetEntry {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Condition {
-    pub(super) who: Who,
-    pub(super) expires: Option<Timestamp>,
-}
-
-#[derive(Debug)]
-pub(super) struct Replacement {
-    /// The limit it stands in for.
-    pub(super) of: u32,
-    pub(super) when: Condition,
-    pub(super) limit: Box<Limit>,
-}
-
-#[derive(Debug)]
-pub(super) struct Extra {
-    pub(super) when: Condition,
-    pub(super) limit: Box<Limit>,
-}
-
-impl Extra {
-    /// Whether both are for the same callers, routes and permission, and so only one of them counts.
-    fn says_the_same(&self, other: &Self) -> bool {
-        let (one, other_one) = (&self.limit, &other.limit);
-        self.when.who == other.when.who
-            && one.id == other_one.id
-            && one.pattern == other_one.pattern
-            && one.required_scope == other_one.required_scope
-    }
-}
-
-impl Condition {
-    pub(super) fn holds(&self, request: &Request<'_>, now: Timestamp) -> bool {
-        self.who.includes(request) && self.expires.is_none_or(|expires| now < expires)
-    }
-}
-
 impl OrgEntry {
     /// A limit's counter for a request, among those since it was emptied.
     #[inline]
@@ -118,7 +84,7 @@ impl OrgEntry {
         limit: &Limit,
         request: &Request<'_>,
     ) -> CounterKey {
-        for reset in &self.resets {
+        for reset in self.resets.iter() {
             if reset.concerns(limit, request) {
                 key = key.and(reset.hash);
             }
@@ -143,25 +109,45 @@ impl OrgEntry {
             candidate: false,
             zone: org.zone.clone(),
             anchor: org.anchor,
-            replacements: Vec::new(),
-            extras: Vec::new(),
-            users: Vec::new(),
-            resets: Vec::new(),
+            replacements: OwnLimits::default(),
+            extras: OwnLimits::default(),
+            users: Arc::default(),
+            resets: Arc::default(),
             routes: None,
-            left: PolicyValues::default(),
             unreadable: false,
         }
     }
 
-    /// The limits that are its own.
-    pub(super) fn limits(&self) -> impl Iterator<Item = &Limit> {
-        let replaced = self.replacements.iter().map(|replacement| &*replacement.limit);
-        replaced.chain(self.extras.iter().map(|extra| &*extra.limit))
+    /// All limits that are its own, compiled.
+    pub(super) fn limits<'e>(&'e self, common: &'e Common) -> impl Iterator<Item = &'e Limit> {
+        let all = [&self.replacements, &self.extras].into_iter();
+        all.flat_map(|limits| limits.iter().map(|own| own.limit(common)))
     }
 
-    pub(super) fn replacement(&self, of: u32, request: &Request<'_>, now: Timestamp) -> Option<&Replacement> {
-        let fits = |candidate: &&Replacement| candidate.of == of && candidate.when.holds(request, now);
-        self.replacements.iter().find(fits)
+    /// What its limits leave to the policies that they are for.
+    pub(super) fn left(&self) -> impl Iterator<Item = (u32, ValueSet)> {
+        let all = [&self.replacements, &self.extras].into_iter();
+        all.flat_map(|limits| limits.iter().filter_map(|own| own.terms.left()))
+    }
+
+    /// The same after a change of some values of policies, to be compiled where that shows.
+    pub(super) fn after(&self, changed: &PolicyValues) -> Self {
+        Self {
+            replacements: self.replacements.after(changed),
+            extras: self.extras.after(changed),
+            ..self.clone()
+        }
+    }
+
+    #[inline]
+    pub(super) fn replacement<'e>(
+        &'e self,
+        of: u32,
+        request: &Request<'_>,
+        now: Timestamp,
+        common: &'e Common,
+    ) -> Option<&'e Limit> {
+        Some(self.replacements.first(of, request, now)?.limit(common))
     }
 
     /// The limits of its own that hold for a request. Of several that say the same the newest in force counts.
@@ -169,14 +155,15 @@ impl OrgEntry {
         &'e self,
         request: &Request<'_>,
         now: Timestamp,
-    ) -> impl Iterator<Item = &'e Extra> {
-        let in_force = move |extra: &Extra| extra.when.holds(request, now);
+        common: &'e Common,
+    ) -> impl Iterator<Item = &'e Limit> {
+        let in_force = move |extra: &OwnLimit<'_>| extra.terms.hold(request, now);
         let numbered = self.extras.iter().enumerate();
         let holding = numbered.filter(move |(_, extra)| in_force(extra));
         let newest = holding.filter(move |(place, extra)| {
-            let mut newer = self.extras[place + 1..].iter();
-            !newer.any(|newer| newer.says_the_same(extra) && in_force(newer))
+            let mut newer = self.extras.iter().skip(place + 1);
+            !newer.any(|newer| in_force(&newer) && newer.says_the_same(extra, common))
         });
-        newest.map(|(_, extra)| extra)
+        newest.map(|(_, extra)| extra.limit(common))
     }
 }

@@ -1,38 +1,40 @@
 //! Overrides: which policy each is for, and whether it stands in for it or beside it.
 
+use std::sync::Arc;
+
 use super::common::{Common, OwnRoutes};
-use super::limit::{Limit, OverrideNote, Routes};
-use super::org::{Condition, Extra, OrgEntry, Replacement, ResetEntry, UserEntry};
+use super::limit::Limit;
+use super::org::{OrgEntry, ResetEntry, UserEntry};
+use super::own::{OwnLimits, Terms};
 use crate::document::{Problems, suggestion};
-use crate::model::{Dimension, KeptOverride, Org, OrgRecord, Override, Past, Policy, Scope, ValueSet, Who};
+use crate::model::{Dimension, KeptOverride, OrgRecord, Override, Past, Policy, Scope, Who};
 use crate::route::Pattern;
 
 impl Common {
     /// The policy that an override is for, whether it names it or is found by what it carries; `None` if it
     /// makes a limit of its own or does not fit.
     pub(super) fn policy_of(&self, change: &Override, tier: u32) -> Option<&Policy> {
-        let org = OrgInMaking {
-            common: self,
-            entry: OrgEntry::plain(&Org::named(&change.org), tier),
-            routes: OwnRoutes::default(),
-            problems: &mut Problems::default(),
-        };
-        match org.pick(change) {
+        match self.pick(change, tier) {
             Ok(Pick::Policy(index)) => self.policies.get(index as usize),
             _ => None,
         }
     }
 
-    /// Compiles an org with its overrides, noting every problem.
-    pub(super) fn compile_org(&self, record: &OrgRecord, problems: &mut Problems) -> OrgEntry {
+    /// Compiles an org with its overrides. Their limits are compiled when they are asked for, or with `problems` to be
+    /// noted at once.
+    pub(super) fn compile_org(&self, record: &OrgRecord, problems: Option<&mut Problems>) -> OrgEntry {
+        let (checked, mut unnoted) = (problems.is_some(), Problems::default());
         let mut org = OrgInMaking {
             common: self,
-            entry: OrgEntry::plain(&record.org, self.tier_number(&record.org.tier)),
+            tier: self.tier_number(&record.org.tier),
+            replacements: Vec::new(),
+            extras: Vec::new(),
             routes: OwnRoutes::default(),
-            problems,
+            problems: problems.unwrap_or(&mut unnoted),
+            checked,
         };
         for change in record.overrides.iter().filter_map(KeptOverride::get) {
-            org.add_override(&change);
+            org.add_override(change);
         }
         let users = record.users.iter().map(|user| UserEntry {
             id: user.id.as_str().into(),
@@ -41,40 +43,38 @@ impl Common {
         });
         let resets = record.resets.iter().map(|reset| ResetEntry::of(reset, self.seed));
         OrgEntry {
+            replacements: OwnLimits::new(org.replacements),
+            extras: OwnLimits::new(org.extras),
             users: users.collect(),
             resets: resets.collect(),
             routes: org.routes.into_router(),
-            ..org.entry
-        }
-    }
-}
-
-struct OrgInMaking<'c, 'p> {
-    common: &'c Common,
-    entry: OrgEntry,
-    routes: OwnRoutes,
-    problems: &'p mut Problems,
-}
-
-impl OrgInMaking<'_, '_> {
-    fn add_override(&mut self, change: &Override) {
-        match self.pick(change) {
-            Err(message) => self.problems.add(change.line, &change.path, message),
-            // Only in a file, which has lines: one that was written before this was asked for does no harm.
-            Ok(Pick::Policy(_) | Pick::Inert) if change.line > 0 && change.changes_nothing() => {
-                let message = "changes nothing: beside which policy and whom it is for, it needs a value such as limit or mode";
-                self.problems.add(change.line, &change.path, message);
-            }
-            Ok(Pick::Inert) => {}
-            Ok(Pick::Policy(index)) => self.change_policy(change, index),
-            Ok(Pick::New) => self.add_limit(change),
+            ..OrgEntry::plain(&record.org, org.tier)
         }
     }
 
-    /// The policy that an override is for.
-    fn pick(&self, change: &Override) -> Result<Pick, String> {
-        let policies = &self.common.policies;
-        let of_tier = &self.common.tiers[self.entry.tier as usize].limits;
+    /// Compiles a limit of an org's own.
+    pub(super) fn compile_limit(&self, terms: &Terms, problems: &mut Problems) -> Limit {
+        let change = &*terms.change;
+        let base = terms.base.and_then(|base| self.policies.get(base as usize));
+        let policy = base.map_or_else(|| of_its_own(change), |base| changed(base, change));
+        policy.values.check(change.line, &change.path, problems);
+        let mut limit = Limit::new(&policy, terms.routes, self.seed);
+        limit.origin.overridden = Some(terms.change.clone());
+        let pasts = base.into_iter().flat_map(|base| {
+            let instead = replaces(base, change);
+            let alike = move |past: &&Past| replaces(&past.policy, change) == instead;
+            self.pasts_of(base).filter(alike)
+        });
+        let pasts = pasts.map(|past| Past {
+            policy: changed(&past.policy, change),
+            ..*past
+        });
+        limit.after(pasts, self.seed)
+    }
+
+    fn pick(&self, change: &Override, tier: u32) -> Result<Pick, String> {
+        let policies = &self.policies;
+        let of_tier = &self.tiers[tier as usize].limits;
         if let Some(id) = &change.policy {
             let Some(index) = policies.iter().position(|policy| policy.id == *id) else {
                 let near = suggestion(id, policies.iter().map(|policy| policy.id.as_str()));
@@ -134,106 +134,108 @@ impl OrgInMaking<'_, '_> {
             }
         }
     }
+}
 
-    fn change_policy(&mut self, change: &Override, index: u32) {
-        let base = &self.common.policies[index as usize];
-        self.entry.left.add(index, ValueSet::left_by(&change.values));
-        let (policy, replaces) = changed(base, change);
-        let line = change.line;
-        policy.values.check(line, &change.path, self.problems);
-        let routes = self.routes_of(&policy.pattern, line);
-        let limit = self.overridden(&policy, routes, change);
-        let pasts = self.common.pasts_of(base).filter_map(|past| {
-            let (policy, instead) = changed(&past.policy, change);
-            (instead == replaces).then_some(Past { policy, ..*past })
-        });
-        let limit = limit.after(pasts, self.common.seed);
-        let when = condition(change);
-        let entry = &mut self.entry;
-        if replaces {
-            // Narrower beats wider, then newer beats older: the first that fits is taken.
-            let rank = rank(&change.who);
-            let place = entry
-                .replacements
-                .iter()
-                .position(|other| rank >= self::rank(&other.when.who));
-            let place = place.unwrap_or(entry.replacements.len());
-            entry.replacements.insert(
-                place,
-                Replacement {
-                    of: index,
-                    when,
-                    limit: Box::new(limit),
-                },
-            );
-        } else {
-            entry.extras.push(Extra {
-                when,
-                limit: Box::new(limit),
-            });
+struct OrgInMaking<'c, 'p> {
+    common: &'c Common,
+    tier: u32,
+    replacements: Vec<(Terms, Option<Limit>)>,
+    extras: Vec<(Terms, Option<Limit>)>,
+    routes: OwnRoutes,
+    problems: &'p mut Problems,
+    /// Whether problems of limits are to be noted.
+    checked: bool,
+}
+
+impl OrgInMaking<'_, '_> {
+    fn add_override(&mut self, change: Arc<Override>) {
+        let base = match self.common.pick(&change, self.tier) {
+            Err(message) => return self.problems.add(change.line, &change.path, message),
+            // Only in a file, which has lines: one that was written before this was asked for does no harm.
+            Ok(Pick::Policy(_) | Pick::Inert) if change.line > 0 && change.changes_nothing() => {
+                let message = "changes nothing: beside which policy and whom it is for, it needs a value such as limit or mode";
+                return self.problems.add(change.line, &change.path, message);
+            }
+            Ok(Pick::Inert) => return,
+            Ok(Pick::Policy(index)) => Some(index),
+            Ok(Pick::New) => None,
+        };
+        let policy = base.and_then(|base| self.common.policies.get(base as usize));
+        let pattern = change.pattern.as_ref().or(policy.map(|policy| &policy.pattern));
+        let routes = self.common.routes_of(
+            pattern.unwrap_or(&Pattern::Any),
+            &mut self.routes,
+            change.line,
+            self.problems,
+        );
+        let terms = Terms::new(base, routes, change);
+        let limit = self
+            .checked
+            .then(|| self.common.compile_limit(&terms, self.problems));
+        if !policy.is_some_and(|policy| replaces(policy, &terms.change)) {
+            return self.extras.push((terms, limit));
         }
-    }
-
-    /// A limit that only this org has.
-    fn add_limit(&mut self, change: &Override) {
-        let scope = change.scope.clone().unwrap_or_default();
-        let scope = match change.who {
-            Who::Org => scope,
-            _ if change.scope.is_none() => Scope::of(change.who.dimension()),
-            _ => scope.with(change.who.dimension()),
-        };
-        let pattern = change.pattern.as_ref().unwrap_or(&ANY_ROUTE);
-        let window = change
-            .values
-            .window
-            .map_or_else(String::new, |window| format!("-{window}"));
-        let policy = Policy {
-            id: beside_id(
-                &format!("{}{window}", scope.to_string().replace('+', ".")),
-                change,
-            ),
-            tier: None,
-            scope: if scope.within_org() {
-                scope
-            } else {
-                scope.with(Dimension::Org)
-            },
-            pattern: pattern.clone(),
-            required_scope: change.required_scope.clone(),
-            descriptors: Vec::new(),
-            values: change.values.clone(),
-            since: 0,
-            shared_since: 0,
-            line: change.line,
-        };
-        policy.values.check(change.line, &change.path, self.problems);
-        let routes = self.routes_of(pattern, change.line);
-        let limit = self.overridden(&policy, routes, change);
-        let when = condition(change);
-        self.entry.extras.push(Extra {
-            when,
-            limit: Box::new(limit),
-        });
-    }
-
-    fn routes_of(&mut self, pattern: &Pattern, line: usize) -> Routes {
-        self.common
-            .routes_of(pattern, &mut self.routes, line, self.problems)
-    }
-
-    fn overridden(&self, policy: &Policy, routes: Routes, change: &Override) -> Limit {
-        let mut limit = Limit::new(policy, routes, self.common.seed);
-        limit.origin.overridden = Some(Box::new(OverrideNote {
-            line: change.line,
-            who: change.who.to_string().into(),
-            reason: change.reason.as_deref().map(Into::into),
-            expires: change.expires,
-        }));
-        limit
+        // Narrower beats wider, then newer beats older: the first that fits is taken.
+        let wider = |other: &(Terms, _)| rank(&terms.who) >= rank(&other.0.who);
+        let place = self.replacements.iter().position(wider);
+        let place = place.unwrap_or(self.replacements.len());
+        self.replacements.insert(place, (terms, limit));
     }
 }
 
-static ANY_ROUTE: Pattern = Pattern::Any;
+/// A policy with what an override sets in place of its own.
+fn changed(base: &Policy, change: &Override) -> Policy {
+    let mut policy = base.clone();
+    policy.values = change.values.over(&base.values);
+    if base.values.burst.is_some() && change.values.burst.is_none() && change.values.algorithm.is_some() {
+        policy.values.burst = None;
+    }
+    let replaces = replaces(base, change);
+    if !replaces || !base.scope.within_org() {
+        // Counted apart: by whom it is for, under an id that tells it from the policy's own.
+        policy.scope = base.scope.with(change.who.dimension());
+    }
+    if !replaces {
+        policy.id = beside_id(&base.id, change);
+    }
+    if let Some(pattern) = narrower_route(base, change) {
+        policy.pattern = pattern.clone();
+    }
+    policy
+}
+
+/// A limit that only one org has.
+fn of_its_own(change: &Override) -> Policy {
+    let scope = change.scope.clone().unwrap_or_default();
+    let scope = match change.who {
+        Who::Org => scope,
+        _ if change.scope.is_none() => Scope::of(change.who.dimension()),
+        _ => scope.with(change.who.dimension()),
+    };
+    let window = change
+        .values
+        .window
+        .map_or_else(String::new, |window| format!("-{window}"));
+    Policy {
+        id: beside_id(
+            &format!("{}{window}", scope.to_string().replace('+', ".")),
+            change,
+        ),
+        tier: None,
+        scope: if scope.within_org() {
+            scope
+        } else {
+            scope.with(Dimension::Org)
+        },
+        pattern: change.pattern.clone().unwrap_or_default(),
+        required_scope: change.required_scope.clone(),
+        descriptors: Vec::new(),
+        values: change.values.clone(),
+        since: 0,
+        shared_since: 0,
+        line: change.line,
+    }
+}
 
 enum Pick {
     /// This policy.
@@ -244,42 +246,27 @@ enum Pick {
     New,
 }
 
-/// What an override makes of a policy, and whether that stands in for it or beside it.
-fn changed(base: &Policy, change: &Override) -> (Policy, bool) {
-    let narrower_route = change
-        .pattern
-        .as_ref()
-        .filter(|pattern| **pattern != base.pattern);
-    let mut policy = base.clone();
-    policy.values = change.values.over(&base.values);
-    if base.values.burst.is_some() && change.values.burst.is_none() && change.values.algorithm.is_some() {
-        policy.values.burst = None;
-    }
-    let replaces = narrower_route.is_none() && replaces(&base.scope, &change.who);
-    if !replaces || !base.scope.within_org() {
-        // Counted apart: by whom it is for, under an id that tells it from the policy's own.
-        policy.scope = base.scope.with(change.who.dimension());
-    }
-    if !replaces {
-        policy.id = beside_id(&base.id, change);
-    }
-    if let Some(pattern) = narrower_route {
-        policy.pattern = pattern.clone();
-    }
-    (policy, replaces)
+/// Whether an override stands in for a policy. Where it is for fewer routes, or for someone narrower than what is
+/// counted together, it is a cap of its own beside the limit instead, since a narrower limit only tightens; so it is
+/// with an org against limits that protect the service from all orgs.
+fn replaces(policy: &Policy, change: &Override) -> bool {
+    let scope = &policy.scope;
+    let has = |dimension: &Dimension| scope.dimensions().contains(dimension);
+    narrower_route(policy, change).is_none()
+        && match change.who {
+            Who::Org => !has(&Dimension::Global) && (scope.within_org() || !has(&Dimension::Endpoint)),
+            Who::App(_) => has(&Dimension::App) || has(&Dimension::Key),
+            Who::User(_) => has(&Dimension::User),
+            Who::Key(_) => has(&Dimension::Key),
+        }
 }
 
-/// Whether values for `who` stand in for those of a limit of this scope. Where `who` is narrower than what
-/// is counted together, they are a cap of its own beside the limit instead, since a narrower limit only
-/// tightens; so it is with an org against limits that protect the service from all orgs.
-fn replaces(scope: &Scope, who: &Who) -> bool {
-    let has = |dimension: &Dimension| scope.dimensions().contains(dimension);
-    match who {
-        Who::Org => !has(&Dimension::Global) && (scope.within_org() || !has(&Dimension::Endpoint)),
-        Who::App(_) => has(&Dimension::App) || has(&Dimension::Key),
-        Who::User(_) => has(&Dimension::User),
-        Who::Key(_) => has(&Dimension::Key),
-    }
+/// The routes of an override, where they are not the policy's.
+fn narrower_route<'o>(policy: &Policy, change: &'o Override) -> Option<&'o Pattern> {
+    change
+        .pattern
+        .as_ref()
+        .filter(|pattern| **pattern != policy.pattern)
 }
 
 fn rank(who: &Who) -> u8 {
@@ -288,13 +275,6 @@ fn rank(who: &Who) -> u8 {
         Who::App(_) => 1,
         Who::User(_) => 2,
         Who::Key(_) => 3,
-    }
-}
-
-fn condition(change: &Override) -> Condition {
-    Condition {
-        who: change.who.clone(),
-        expires: change.expires,
     }
 }
 

@@ -94,17 +94,13 @@ impl Catalogue {
         stack.zone = &org.zone;
         stack.unreadable = org.unreadable;
         stack.resets = &org.resets;
-        let overridden = !org.replacements.is_empty();
         let user = org.user(request.user);
         for index in &stack.tier.limits {
             if user.is_some() && common.limits[*index as usize].counts_users() {
                 continue;
             }
-            let limit = match overridden
-                .then(|| org.replacement(*index, request, now))
-                .flatten()
-            {
-                Some(replacement) => &replacement.limit,
+            let limit = match org.replacement(*index, request, now, common) {
+                Some(limit) => limit,
                 None => &common.limits[*index as usize],
             };
             stack.push(limit, org, request, &mut lookup);
@@ -112,8 +108,8 @@ impl Catalogue {
         if let Some(user) = user {
             push_plan(user, request, now, &mut lookup, stack);
         }
-        for extra in org.extras_for(request, now) {
-            stack.push(&extra.limit, org, request, &mut lookup);
+        for extra in org.extras_for(request, now, common) {
+            stack.push(extra, org, request, &mut lookup);
         }
         if user.is_some() || !org.extras.is_empty() {
             stack.sort();
@@ -162,9 +158,7 @@ fn push_plan<'s>(
         if !limit.counts_users() {
             continue;
         }
-        let limit = org
-            .replacement(*index, request, now)
-            .map_or(limit, |replacement| &*replacement.limit);
+        let limit = org.replacement(*index, request, now, common).unwrap_or(limit);
         let before = stack.levels.len();
         stack.push(limit, org, request, lookup);
         if let Some(level) = stack.levels.get_mut(before) {

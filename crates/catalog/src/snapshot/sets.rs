@@ -26,7 +26,7 @@ struct Candidate {
 
 impl Sets {
     /// Compiles what of a set is not of an org, with its rollout.
-    pub(super) fn compile(set: &PolicySet, seed: KeySeed, problems: &mut Problems) -> Self {
+    pub(super) fn of_set(set: &PolicySet, seed: KeySeed, problems: &mut Problems) -> Self {
         let pasts = pasts_of(set, &set.policies);
         let mut active = Common::of(set, set.policies.clone(), pasts, seed, problems);
         let mut of_candidate = Problems::default();
@@ -107,20 +107,22 @@ impl Sets {
 
     /// Compiles an org that was checked before. What no longer fits since, because a policy went, does nothing.
     pub(super) fn compile_known(&self, record: &OrgRecord) -> OrgEntry {
-        self.compile_org(record, &mut Problems::default())
+        self.compile(record, None)
     }
 
     /// Compiles an org with its overrides, noting every problem.
     pub(super) fn compile_org(&self, record: &OrgRecord, problems: &mut Problems) -> OrgEntry {
+        self.compile(record, Some(problems))
+    }
+
+    fn compile(&self, record: &OrgRecord, problems: Option<&mut Problems>) -> OrgEntry {
         let (own, other) = self.choose(Some(&record.org.id));
         let mut entry = own.compile_org(record, problems);
         entry.candidate = own.stranger.candidate;
         if let Some(other) = other.filter(|_| !record.overrides.is_empty()) {
-            let of_other = other.compile_org(record, &mut Problems::default());
-            let beside = of_other.replacements.into_iter();
-            entry
-                .replacements
-                .extend(beside.filter_map(|one| own.beside(one)));
+            let of_other = other.compile_org(record, None).replacements;
+            let beside = of_other.iter().filter_map(|one| own.beside(&one, other));
+            entry.replacements = entry.replacements.with(beside);
         }
         entry
     }

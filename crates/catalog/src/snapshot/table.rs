@@ -1,7 +1,7 @@
 //! Orgs by their hash, the same that keys their counters.
 //!
-//! Only those are in memory that were changed since the node started, or that are in use: these are compiled when they
-//! are first asked for, and stay so until something they are made from is changed. All others are
+//! Only those are in memory that were changed since the node started, or that are in use: these are read and compiled
+//! when they are first asked for, and stay so until something they are made from is changed. All others are
 //! [idle](super::idle), and cost next to nothing.
 //!
 //! A table is never changed. The next one shares with it all that stays the same.
@@ -17,14 +17,14 @@ use super::idle::Idle;
 use super::org::OrgEntry;
 use super::policy_values::PolicyValues;
 use super::sets::Sets;
-use super::woken::Woken;
+use super::woken::{Awake, Woken};
 use crate::model::OrgRecord;
 
 /// What an org is made from.
 #[derive(Clone)]
 enum Record {
     Held(Arc<OrgRecord>),
-    /// It lies in the archive, where it is idle if nothing is compiled of it.
+    /// It lies in the archive, where it is idle unless it was read.
     Filed,
     /// Whatever the archive says, there is none any more.
     Gone,
@@ -34,6 +34,8 @@ enum Record {
 struct Slot {
     hash: IdHash,
     record: Record,
+    /// What it was made from as it was read when it was last asked for, and what was made of that.
+    read: Option<Arc<OrgRecord>>,
     entry: Option<Arc<OrgEntry>>,
 }
 
@@ -97,16 +99,23 @@ impl OrgTable {
         if let Some(entry) = self.woken.get(hash) {
             return Some(entry);
         }
-        let compiled = match slot.map(|slot| &slot.record) {
-            Some(Record::Gone) => return None,
-            Some(Record::Held(record)) => sets.compile_known(record),
-            Some(Record::Filed) | None => match self.idle.as_ref()?.record(hash, id) {
-                Ok(record) => sets.compile_known(&record?),
+        let read = match slot {
+            Some(Slot { read: Some(read), .. }) => read.clone(),
+            Some(Slot {
+                record: Record::Held(record),
+                ..
+            }) => Arc::new(record.read()),
+            Some(Slot {
+                record: Record::Gone, ..
+            }) => return None,
+            _ => match self.idle.as_ref()?.record(hash, id) {
+                Ok(record) => Arc::new(record?.read()),
                 // Not kept: the next request tries again.
                 Err(_) => return Some(&sets.active.unreadable),
             },
         };
-        Some(self.woken.put(hash, &Arc::new(compiled)))
+        let entry = Arc::new(sets.compile_known(&read));
+        Some(self.woken.put(hash, &Awake { read, entry }))
     }
 
     /// The same table, in which those who were asked for since it was made are found at once.
@@ -114,15 +123,16 @@ impl OrgTable {
         let (mut slots, mut left) = (self.slots.clone(), self.left.clone());
         if self.woken.len() > 0 {
             let slots = Arc::make_mut(&mut slots);
-            for (hash, entry) in self.woken.iter() {
+            for (hash, Awake { read, entry }) in self.woken.iter() {
                 let known = slots.find(hash.short(), |slot| slot.hash == hash);
                 let slot = Slot {
                     hash,
                     record: known.map_or(Record::Filed, |slot| slot.record.clone()),
+                    read: Some(read.clone()),
                     entry: Some(entry.clone()),
                 };
                 slots.put(slot, |known| known.hash == hash);
-                left.add_all(&entry.left);
+                left.extend(entry.left());
             }
         }
         Self {
@@ -139,15 +149,20 @@ impl OrgTable {
         self.woken.len() == 0
     }
 
-    /// Puts an org in place of what was there of it, with its entry if that is compiled already.
-    pub(super) fn put(&mut self, hash: IdHash, record: Arc<OrgRecord>, entry: Option<OrgEntry>) {
+    /// Puts an org in place of what was there of it, with what was read and compiled of it if it is to be in use.
+    pub(super) fn put(
+        &mut self,
+        hash: IdHash,
+        record: Arc<OrgRecord>,
+        in_use: Option<(Arc<OrgRecord>, OrgEntry)>,
+    ) {
         self.len += usize::from(!self.knows(hash));
-        if let Some(entry) = &entry {
-            self.left.add_all(&entry.left);
-        }
+        let (read, entry) = in_use.unzip();
+        self.left.extend(entry.iter().flat_map(OrgEntry::left));
         self.insert(Slot {
             hash,
             record: Record::Held(record),
+            read,
             entry: entry.map(Arc::new),
         });
     }
@@ -159,6 +174,7 @@ impl OrgTable {
             self.insert(Slot {
                 hash,
                 record: Record::Gone,
+                read: None,
                 entry: None,
             });
         } else {
@@ -166,40 +182,67 @@ impl OrgTable {
         }
     }
 
-    /// The same orgs after a change of some policies. Those whom it concerns are compiled anew when they are asked for.
+    /// The same orgs after a change of some policies' values. Limits in which it shows are compiled anew when they are
+    /// asked for.
     pub(super) fn after(&self, changed: &PolicyValues) -> Self {
         let settled = self.settled();
-        if !settled.left.meet(changed) {
+        if !changed.meet(settled.left.iter()) {
             return settled;
         }
-        settled.without(|entry| entry.left.meet(changed))
+        settled.with(|slot| {
+            let entry = slot.entry.as_ref().filter(|entry| changed.meet(entry.left()))?;
+            Some(Slot {
+                entry: Some(Arc::new(entry.after(changed))),
+                ..slot.clone()
+            })
+        })
     }
 
     /// The same orgs, with nothing compiled.
-    pub(super) fn cooled(&self) -> Self {
-        self.settled().without(|_| true)
+    pub(super) fn forgotten(&self) -> Self {
+        let forgotten = self.settled().with(|slot| {
+            Some(Slot {
+                entry: None,
+                ..slot.clone()
+            })
+        });
+        Self {
+            left: PolicyValues::default(),
+            ..forgotten
+        }
     }
 
-    fn without(self, stale: impl Fn(&OrgEntry) -> bool) -> Self {
-        let kept = self.slots.iter().filter_map(|slot| match &slot.entry {
-            Some(entry) if stale(entry) => match slot.record {
-                Record::Filed => None,
-                _ => Some(Slot {
-                    entry: None,
-                    ..slot.clone()
-                }),
-            },
-            _ => Some(slot.clone()),
+    /// The same orgs, all of them idle.
+    pub(super) fn cooled(&self) -> Self {
+        let changed = self
+            .slots
+            .iter()
+            .filter(|slot| !matches!(slot.record, Record::Filed));
+        let slots = changed.map(|slot| Slot {
+            read: None,
+            entry: None,
+            ..slot.clone()
         });
-        let slots = Buckets::of(kept, self.slots.len());
-        let entries = slots.iter().filter_map(|slot| slot.entry.as_deref());
-        let mut left = PolicyValues::default();
-        entries.for_each(|entry| left.add_all(&entry.left));
         Self {
-            slots: Arc::new(slots),
-            left,
+            slots: Arc::new(Buckets::of(slots, self.slots.len())),
+            idle: self.idle.clone(),
+            woken: Woken::default(),
+            left: PolicyValues::default(),
+            len: self.len,
+        }
+    }
+
+    fn with(self, now: impl Fn(&Slot) -> Option<Slot>) -> Self {
+        Self {
+            slots: Arc::new(self.slots.with(now)),
             ..self
         }
+    }
+
+    /// How many orgs are in use.
+    pub(super) fn in_use(&self) -> usize {
+        let read = self.slots.iter().filter(|slot| slot.read.is_some());
+        read.count() + self.woken.len()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -209,7 +252,7 @@ impl OrgTable {
     /// The entries that are compiled.
     pub(super) fn compiled(&self) -> impl Iterator<Item = &OrgEntry> {
         let settled = self.slots.iter().filter_map(|slot| slot.entry.as_deref());
-        settled.chain(self.woken.iter().map(|(_, entry)| &**entry))
+        settled.chain(self.woken.iter().map(|(_, org)| &*org.entry))
     }
 
     /// What the orgs were made from, without some of those that don't mention a word.

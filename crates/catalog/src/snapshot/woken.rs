@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use tollgate_core::IdHash;
 
 use super::org::OrgEntry;
+use crate::model::OrgRecord;
 
 const BRANCHES: usize = 8;
 
@@ -22,8 +23,16 @@ pub(super) struct Woken {
 
 struct Node {
     hash: IdHash,
-    entry: Arc<OrgEntry>,
+    org: Awake,
     branches: Branches,
+}
+
+/// An org in use.
+#[derive(Clone)]
+pub(super) struct Awake {
+    /// What it was made from, read.
+    pub(super) read: Arc<OrgRecord>,
+    pub(super) entry: Arc<OrgEntry>,
 }
 
 impl Woken {
@@ -35,7 +44,7 @@ impl Woken {
         let (mut branches, mut way) = (&self.branches, hash.short());
         while let Some(node) = branches[turn(&mut way)].get() {
             if node.hash == hash {
-                return Some(&node.entry);
+                return Some(&node.org.entry);
             }
             branches = &node.branches;
         }
@@ -43,31 +52,31 @@ impl Woken {
     }
 
     /// Adds an org, unless another thread was faster.
-    pub(super) fn put(&self, hash: IdHash, entry: &Arc<OrgEntry>) -> &OrgEntry {
+    pub(super) fn put(&self, hash: IdHash, org: &Awake) -> &OrgEntry {
         let (mut branches, mut way) = (&self.branches, hash.short());
         loop {
             let node = branches[turn(&mut way)].get_or_init(|| {
                 self.count.fetch_add(1, Ordering::Relaxed);
                 Box::new(Node {
                     hash,
-                    entry: entry.clone(),
+                    org: org.clone(),
                     branches: Branches::default(),
                 })
             });
             if node.hash == hash {
-                return &node.entry;
+                return &node.org.entry;
             }
             branches = &node.branches;
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (IdHash, &Arc<OrgEntry>)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (IdHash, &Awake)> {
         let mut ahead: Vec<&OnceLock<Box<Node>>> = self.branches.iter().collect();
         std::iter::from_fn(move || {
             loop {
                 if let Some(node) = ahead.pop()?.get() {
                     ahead.extend(&node.branches);
-                    return Some((node.hash, &node.entry));
+                    return Some((node.hash, &node.org));
                 }
             }
         })

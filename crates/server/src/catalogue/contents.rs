@@ -2,6 +2,7 @@
 //! orgs, and which hash each key and token has.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tollgate_catalog::model::{
@@ -70,7 +71,7 @@ impl Held {
         let mut overrides: Vec<KeptOverride> = said
             .into_iter()
             .flat_map(|set| set.overrides.iter().filter(|change| change.org == id))
-            .map(|change| KeptOverride::Read(Box::new(change.clone())))
+            .map(|change| KeptOverride::Read(Arc::new(change.clone())))
             .collect();
         overrides.extend(self.overrides.into_values().map(KeptOverride::Json));
         let org = of_file.or(self.org);

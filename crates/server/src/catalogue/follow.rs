@@ -20,8 +20,8 @@ const POLL: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(20);
 /// How many rows of the journal are read at once.
 const ROWS: i64 = 1_000;
-/// How many orgs may stay compiled, about ten kilobytes each, and how long at least they do.
-const COMPILED: usize = 65_536;
+/// How many orgs may stay in use, some kilobytes each, and how long at least they do.
+const IN_USE: usize = 65_536;
 const WARM: Duration = Duration::from_mins(1);
 
 impl Catalogue {
@@ -81,11 +81,11 @@ impl Catalogue {
         }
     }
 
-    /// Forgets what is compiled of all orgs if that is much: most were asked for once and have been idle since.
+    /// Forgets what is in memory of all orgs if that is much: most were asked for once and have been idle since.
     async fn cool(&self) {
         let _alone = self.contents.lock().await;
         let snapshot = self.engine.snapshot_full();
-        if snapshot.compiled_orgs() > COMPILED {
+        if snapshot.orgs_in_use() > IN_USE {
             self.engine.install(snapshot.cooled());
         }
     }
