@@ -219,13 +219,15 @@ class Writer(threading.Thread):
                 sys.exit(f"a write failed: {answer.status} {answer.read()}")
             answer.read()
             self.written += 1
-            next_at += 0.01
+            # What is late is not made up for: a hundred a second are the most.
+            next_at = max(next_at + 0.01, time.monotonic())
             time.sleep(max(0.0, next_at - time.monotonic()))
 
 
 def load(node):
     """Checks a second, how many that were, and the node's CPU seconds."""
-    command = ["taskset", "-c", str(OTHERS), "wrk", "-t1", "-c32", "--timeout", "30s", f"-d{SECONDS}s", "-s", os.path.join(HERE, "catalogue.lua"), f"http://{node.http}"]
+    # Whoever writes comes before the load that shares its core.
+    command = ["nice", "-n", "15", "taskset", "-c", str(OTHERS), "wrk", "-t1", "-c32", "--timeout", "30s", f"-d{SECONDS}s", "-s", os.path.join(HERE, "catalogue.lua"), f"http://{node.http}"]
     before = node.cpu_seconds()
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     used = node.cpu_seconds() - before

@@ -9,6 +9,7 @@
 
 mod baseline;
 mod catalogue;
+mod fleet;
 mod memory;
 mod peers;
 mod profile;
@@ -25,6 +26,7 @@ fn main() {
             memory::run();
             threads::run();
             catalogue::run();
+            fleet::run(None);
         }
         Some("peers") => peers::run(),
         Some("counters") => stacks::run(),
@@ -33,6 +35,7 @@ fn main() {
         Some("threads") => threads::run(),
         Some("catalogue") => catalogue::run(),
         Some("catalogue-child") => catalogue::child(),
+        Some("fleet") => fleet::run(arguments.next().as_deref()),
         Some("baseline") => baseline::serve(),
         Some("profile") => {
             let levels = arguments.next().unwrap_or_default();
@@ -47,7 +50,7 @@ fn main() {
         }
         Some(other) => {
             eprintln!(
-                "there is no benchmark `{other}`; there are peers, counters, memory, threads, catalogue, profile LEVELS|org COUNT"
+                "there is no benchmark `{other}`; there are peers, counters, memory, threads, catalogue, fleet [hot|rate|steady|http], profile LEVELS|org COUNT"
             );
             std::process::exit(2);
         }

@@ -53,6 +53,11 @@ impl Shuffled {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
+    /// Another one for each number.
+    pub(crate) fn of(number: u64) -> Self {
+        Self(0x9e37_79b9_7f4a_7c15 ^ (number + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9))
+    }
+
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
