@@ -25,6 +25,21 @@ fn nodes_store_and_leases_are_shown() {
 }
 
 #[test]
+fn what_lies_on_lease_is_not_shown_as_left_twice() {
+    let redis = servers::Server::start();
+    let policy = "{id: p, scope: org, algorithm: fixed_window, limit: 10000, window: 366d}".to_owned();
+    let [node] = nodes::<1>(&[policy], &redis.url());
+    // Quick enough that tokens are borrowed.
+    for asked in 1..=100 {
+        node.allowed(&json!({"orgId": ORG, "cost": 10}));
+        let left = node.left("p", &json!({"orgId": ORG}));
+        assert!(left <= 10_000 - 10 * asked, "{left} after {asked} times 10");
+    }
+    let fleet = node.platform_admin().get("/v1/fleet").expect(200);
+    assert!(fleet["leases"]["tokens"].as_u64().unwrap() > 0, "{fleet}");
+}
+
+#[test]
 fn every_key_expires_and_routes_make_few_keys() {
     let redis = servers::Server::start();
     let policies = [
