@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tollgate_counters::redis::{self, Address, Found, Health, Keys, Member, Redis, RedisCarrier};
 use tollgate_counters::shared::SharedStore;
 
+use crate::catalogue::Mirror;
 use crate::clock;
 use crate::serve::stopped;
 
@@ -33,6 +34,8 @@ pub struct RedisSettings {
 pub struct Fleet {
     /// The counters.
     pub shared: Arc<SharedStore>,
+    /// The catalogue's copy, for nodes to come.
+    pub mirror: Arc<Mirror>,
     carrier: RedisCarrier,
     redis: Redis,
     nodes: redis::Fleet,
@@ -102,6 +105,10 @@ impl Fleet {
                 clock::steady,
             ),
             carrier,
+            mirror: Arc::new(Mirror::new(
+                redis::Mirror::new(redis.clone(), keys.clone()),
+                id.clone(),
+            )),
             nodes: redis::Fleet::new(redis.clone(), keys, id.clone()),
             redis,
             region: region.to_owned(),
@@ -113,6 +120,17 @@ impl Fleet {
             away_ms: AtomicU64::new(0),
             _runtime: runtime,
         }))
+    }
+
+    /// Tells an operator who may have forgotten `--database` that others of the fleet have one.
+    pub async fn warn_of_mirror(&self) {
+        if let Some(revision) = self.mirror.revision().await {
+            tracing::warn!(
+                revision,
+                "nodes of this fleet have their policies from a database; this one has only those in its own data \
+                 directory and policy file: is --database missing?"
+            );
+        }
     }
 
     /// Joins the fleet, if Redis is there.

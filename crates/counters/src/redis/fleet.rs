@@ -14,13 +14,16 @@ use super::client::Redis;
 use super::failure::Failure;
 use super::keys::Keys;
 use super::link::Link;
+use super::mirror::{MIRROR, PUBLISH, PUT, RENEW};
 use super::script::{Parts, Script};
 
 static BEAT: Script = Script::new("beat", include_str!("beat.lua"));
 
 /// Every script that nodes use, to be loaded when a server is connected to.
 pub fn scripts() -> Vec<&'static Script> {
-    vec![&CALL, &BEAT, &LOOK, &INSTALL, &ADOPT]
+    vec![
+        &CALL, &BEAT, &LOOK, &INSTALL, &ADOPT, &MIRROR, &PUBLISH, &PUT, &RENEW,
+    ]
 }
 
 /// How often a node says that it is alive.

@@ -37,6 +37,7 @@ async fn get(ask: Ask) -> Answered {
             "sharedBy": 1,
             "leases": null,
             "fallback": null,
+            "mirror": null,
         }),
     };
     Ok(Answer::ok(fleet))
@@ -63,6 +64,14 @@ fn shared(fleet: &Fleet) -> Value {
         })
     });
     let (holdings, fallbacks) = (fleet.shared.holdings(), fleet.shared.fallbacks());
+    let mirrored = fleet.mirror.seen();
+    let mirror = mirrored.index.map(|index| {
+        json!({
+            "revision": index.revision,
+            "bytes": index.bytes,
+            "writtenHere": mirrored.writer,
+        })
+    });
     json!({
         "region": fleet.region(),
         "store": {
@@ -87,6 +96,7 @@ fn shared(fleet: &Fleet) -> Value {
             "refused": fallbacks.closed,
             "seconds": fleet.away_for().as_secs_f64(),
         },
+        "mirror": mirror,
     })
 }
 

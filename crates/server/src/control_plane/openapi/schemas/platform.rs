@@ -161,6 +161,11 @@ fn standing() -> Vec<(&'static str, Value)> {
                     json!({"type": ["object", "null"]}),
                     "What was decided without the store.",
                 )
+                .needs(
+                    "mirror",
+                    json!({"type": ["object", "null"]}),
+                    "The catalogue's copy in Redis.",
+                )
                 .schema(),
         ),
         ("Readiness", readiness()),
@@ -181,7 +186,11 @@ fn readiness() -> Value {
             json!({"type": "integer"}),
             "The last change that is in force here.",
         )
-        .needs("catalogueFrom", one_of(&["disk", "database"]), "")
+        .needs(
+            "catalogueFrom",
+            one_of(&["disk", "redis", "database"]),
+            "Where it was read from; `database` once that has answered.",
+        )
         .shows(
             "policyFile",
             one_of(&["inForce", "refused", "waiting"]),
