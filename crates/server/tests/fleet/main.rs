@@ -12,9 +12,13 @@ mod common;
 #[path = "../../../counters/tests/redis/servers.rs"]
 mod servers;
 
+#[path = "../../../counters/tests/redis/proxy.rs"]
+mod proxy;
+
 mod cluster;
 mod limits;
 mod load;
 mod losses;
+mod lost_replies;
 mod outages;
 mod told;
