@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tollgate_counters::redis::{self, Address, Found, Health, Keys, Member, Redis, RedisCarrier};
+use tollgate_counters::redis::{self, Address, Found, Health, Keys, Member, Owner, Redis, RedisCarrier};
 use tollgate_counters::shared::SharedStore;
 
 use crate::catalogue::Mirror;
@@ -211,6 +211,7 @@ impl Fleet {
         let (time, marked) = self.nodes.beat(&self.info()).await.ok()?;
         self.shared.node().set_clock(time, clock::steady());
         self.shared.node().set_nodes(self.nodes.nodes());
+        self.hear_of_changes();
         Some(marked)
     }
 
@@ -221,12 +222,28 @@ impl Fleet {
         );
     }
 
+    /// Hears from the other nodes which servers are the same though they call themselves otherwise.
+    fn hear_of_changes(&self) {
+        for member in self.nodes.members() {
+            let said: serde_json::Value = serde_json::from_str(&member.info).unwrap_or_default();
+            for change in said["same"].as_array().into_iter().flatten() {
+                if let (Some(from), Some(to)) = (change[0].as_str(), change[1].as_str()) {
+                    let (from, to) = (Owner::from_text(from), Owner::from_text(to));
+                    self.redis.hear_of_change(&from, &to);
+                }
+            }
+        }
+    }
+
     fn info(&self) -> String {
         let holdings = self.shared.holdings();
+        let changes = self.redis.changes();
+        let changes = changes.iter().map(|(from, to)| [from.as_str(), to.as_str()]);
         serde_json::json!({
             "version": env!("CARGO_PKG_VERSION"),
             "counters": holdings.counters,
             "leases": holdings.leases,
+            "same": changes.collect::<Vec<_>>(),
         })
         .to_string()
     }

@@ -98,6 +98,7 @@ impl Redis {
         let dialler = Dialler::new(&settings)?;
         let means = Arc::new(Means {
             dialler,
+            lineage: Arc::default(),
             settings,
             astray: Notify::new(),
             quiet: AtomicBool::new(quiet),
@@ -206,9 +207,26 @@ impl Redis {
         };
         let asked = self.0.means.settings.runtime.spawn(timeout(patience, asking));
         match asked.await {
-            Ok(Ok(Some((nodes, link)))) => link.owner() == owner && census::has_handed_over(&nodes, slot),
+            Ok(Ok(Some((nodes, link)))) => {
+                self.is_same(link.owner(), owner) && census::has_handed_over(&nodes, slot)
+            }
             _ => false,
         }
+    }
+
+    /// Whether two owners are one that has kept all it had, by what was seen here or heard of others.
+    pub fn is_same(&self, one: &Owner, other: &Owner) -> bool {
+        self.0.means.lineage.is_same(one, other)
+    }
+
+    /// Owners that became another and kept all they had, to be told to other nodes.
+    pub fn changes(&self) -> Vec<(Owner, Owner)> {
+        self.0.means.lineage.told()
+    }
+
+    /// Hears from another node that one owner became another and kept all it had.
+    pub fn hear_of_change(&self, from: &Owner, to: &Owner) {
+        self.0.means.lineage.note(from, to);
     }
 
     /// Whether it is known that the primary of a slot does not answer.
@@ -280,7 +298,8 @@ impl Inner {
                 .connection()
                 .filter(|connection| !connection.is_closed())?;
             let link = connection.link();
-            (link.owner() == owner).then(|| (link, primary.clone()))
+            let same = self.means.lineage.is_same(link.owner(), owner);
+            same.then(|| (link, primary.clone()))
         })
     }
 

@@ -18,6 +18,7 @@ mod failure;
 mod fleet;
 mod health;
 mod keys;
+mod lineage;
 mod link;
 mod mirror;
 mod primary;

@@ -15,6 +15,7 @@ use super::connection::{Connection, Seat};
 use super::dial::Dialler;
 use super::failure::Why;
 use super::health::Health;
+use super::lineage::Lineage;
 use super::settings::Settings;
 use super::trouble::Trouble;
 
@@ -62,6 +63,8 @@ pub(super) struct Sent {
 pub(super) struct Means {
     pub(super) settings: Settings,
     pub(super) dialler: Dialler,
+    /// Which owners are one.
+    pub(super) lineage: Arc<Lineage>,
     /// The map of the slots may not be right any longer.
     pub(super) astray: Notify,
     /// Whoever waits for the connection says himself what is wrong.
@@ -88,7 +91,7 @@ impl Primary {
     pub(super) async fn keep(self: Arc<Self>) {
         let means = &self.means;
         loop {
-            let opening = Connection::open(&means.dialler, &self.server, &means.settings);
+            let opening = Connection::open(&means.dialler, &self.server, &means.settings, &means.lineage);
             let opened = timeout(means.settings.connect_timeout, opening).await;
             match opened.unwrap_or(Err(Trouble::TimedOut)) {
                 Ok(connection) => {

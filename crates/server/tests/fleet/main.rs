@@ -21,4 +21,5 @@ mod load;
 mod losses;
 mod lost_replies;
 mod outages;
+mod replicas;
 mod told;
