@@ -1,8 +1,8 @@
 //! This node's part in a fleet: the counters that Redis keeps for all, and the nodes that share them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
@@ -18,6 +18,8 @@ use crate::serve::stopped;
 const SWEEP_EVERY: Duration = Duration::from_millis(2);
 /// How often it is looked at whether the store is there.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Signs of a loss within so long are of the same one.
+const ONE_LOSS: Duration = Duration::from_secs(10);
 /// How long leases that are given back at the end may take.
 const LAST_CALLS: Duration = Duration::from_millis(300);
 
@@ -47,6 +49,7 @@ pub struct Fleet {
     joined: AtomicBool,
     joining: AtomicBool,
     away_ms: AtomicU64,
+    told_loss: Mutex<Option<Instant>>,
     /// Drives connections apart from everything else.
     _runtime: Background,
 }
@@ -118,6 +121,7 @@ impl Fleet {
             joined: AtomicBool::new(false),
             joining: AtomicBool::new(false),
             away_ms: AtomicU64::new(0),
+            told_loss: Mutex::new(None),
             _runtime: runtime,
         }))
     }
@@ -157,7 +161,7 @@ impl Fleet {
         let mut beats = tokio::time::interval(redis::BEAT_EVERY);
         let mut sweeps = tokio::time::interval(SWEEP_EVERY);
         let mut looks = tokio::time::interval(LOOK_EVERY);
-        let mut looked = Instant::now();
+        let (mut looked, mut losses) = (Instant::now(), 0);
         for ticks in [&mut beats, &mut sweeps, &mut looks] {
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         }
@@ -169,6 +173,11 @@ impl Fleet {
                     if self.is_away() {
                         let millis = u64::try_from(since.as_millis()).unwrap_or(0);
                         self.away_ms.fetch_add(millis, Ordering::Relaxed);
+                    }
+                    // A slot may have lost what it held, while the mark is in another.
+                    let known = std::mem::replace(&mut losses, self.shared.holdings().losses);
+                    if losses > known {
+                        self.tell_loss();
                     }
                 }
                 _ = beats.tick() => {
@@ -201,21 +210,28 @@ impl Fleet {
             }
             return;
         }
-        if let Some(false) = self.say_alive().await {
+        if let Some(true) = self.say_alive().await {
             self.tell_loss();
         }
     }
 
-    /// Says that this node is alive, and hears what time it is, who else is, and whether the store has its mark.
+    /// Says that this node is alive, and hears what time it is, who else is, and whether the store has lost what it held.
     async fn say_alive(&self) -> Option<bool> {
-        let (time, marked) = self.nodes.beat(&self.info()).await.ok()?;
+        let (time, lost) = self.nodes.beat(&self.info()).await.ok()?;
         self.shared.node().set_clock(time, clock::steady());
         self.shared.node().set_nodes(self.nodes.nodes());
         self.hear_of_changes();
-        Some(marked)
+        Some(lost)
     }
 
+    /// Says that counters are lost, once for all signs of it.
     fn tell_loss(&self) {
+        let mut told = self.told_loss.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_some_and(|told| told.elapsed() < ONE_LOSS) {
+            return;
+        }
+        *told = Some(Instant::now());
+        drop(told);
         tracing::error!(
             address = self.address,
             "Redis has lost its counters: every limit there counts as just used up"

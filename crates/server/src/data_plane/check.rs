@@ -29,7 +29,7 @@ pub(super) fn answer(
         Commit::Charge
     };
     let checked = plane.decide(turn, &request, commit, turn.answer.as_ref());
-    let checked = checked.map_err(|undecided| Unanswered::after(0, undecided))?;
+    let checked = checked?;
     if checked.decision.allowed || always_200 {
         reply.json();
     } else {

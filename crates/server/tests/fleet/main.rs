@@ -15,6 +15,7 @@ mod servers;
 #[path = "../../../counters/tests/redis/proxy.rs"]
 mod proxy;
 
+mod batch;
 mod cluster;
 mod limits;
 mod load;
