@@ -16,6 +16,7 @@ use crate::engine::{Engine, random_seed};
 use crate::fleet::Fleet;
 use crate::grpc;
 use crate::metrics::{Metrics, Origin};
+use crate::org_cap::OrgCap;
 use crate::policies;
 use crate::settings::Settings;
 use crate::tls::{self, Certificates, Handshakes};
@@ -116,6 +117,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         styles: settings.headers,
         trusted_proxies: settings.trusted_proxies.clone(),
         tokens: settings.data_tokens.clone(),
+        org_cap: org_cap(&settings, &engine, &stopped),
     });
     let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
     let handshakes = handshakes.transpose().map_err(fail)?;
@@ -210,6 +212,7 @@ async fn start_fleet(settings: &Settings) -> Result<Option<Arc<Fleet>>, String> 
         return Ok(None);
     };
     let fleet = Fleet::start(redis, &settings.region, &settings.data_dir, settings.max_counters).await?;
+    fleet.shared.set_most_waiting(settings.max_org_waiting);
     Ok(Some(fleet))
 }
 
@@ -281,6 +284,15 @@ fn handshakes(
     let watching = tls::watch(certificates.clone(), metrics.clone(), stopped.clone());
     tokio::spawn(watching);
     Handshakes::start(certificates, metrics.clone(), stopped.clone())
+}
+
+/// How often an org may ask, if that is limited. The kill switch refuses nothing.
+fn org_cap(settings: &Settings, engine: &Engine, stopped: &watch::Receiver<bool>) -> Option<Arc<OrgCap>> {
+    let rate = settings.max_org_rate.filter(|_| !settings.shadow_all)?;
+    let cap = Arc::new(OrgCap::new(rate as u64, engine.seed()));
+    let swept = cap.clone();
+    tokio::spawn(sweep(move || swept.sweep(clock::now()), stopped.clone()));
+    Some(cap)
 }
 
 /// Keeps current what the control plane knows callers by, and small what it has counted of them.

@@ -99,6 +99,7 @@ impl Carrier for RedisCarrier {
         let errand = Errand {
             tag,
             slot,
+            lane: outgoing.lane,
             call: outgoing.call,
         };
         self.0.clone().carry(Arc::new(errand), then, 1);
@@ -114,6 +115,7 @@ impl Carrier for RedisCarrier {
 struct Errand {
     tag: Tag,
     slot: u16,
+    lane: usize,
     call: Call,
 }
 
@@ -123,7 +125,7 @@ impl Inner {
         let (inner, sent, seen) = (self.clone(), errand.clone(), strange.clone());
         let build = move |link: &Link| inner.build(&sent, link, &seen);
         let redis = self.redis.clone();
-        redis.call(errand.slot, &CALL, build, move |outcome| {
+        redis.call_in_lane(errand.slot, errand.lane, &CALL, build, move |outcome| {
             if strange.load(Ordering::Relaxed) && outcome.is_ok() && tries < MOST_TRIES {
                 // It did nothing: first it is looked at whose slot this is.
                 let runtime = self.runtime.clone();

@@ -162,6 +162,24 @@ impl Redis {
         B: FnMut(&Link) -> Parts + Send + 'static,
         T: FnOnce(Result<Value, Failure>) + Send + 'static,
     {
+        self.send(slot, None, script, build, then);
+    }
+
+    /// The same in one of the [`LANES`](crate::shared::node::LANES). A call whose lane is full waits for its turn, and
+    /// takes no place from the calls of other lanes meanwhile.
+    pub fn call_in_lane<B, T>(&self, slot: u16, lane: usize, script: &'static Script, build: B, then: T)
+    where
+        B: FnMut(&Link) -> Parts + Send + 'static,
+        T: FnOnce(Result<Value, Failure>) + Send + 'static,
+    {
+        self.send(slot, Some(lane), script, build, then);
+    }
+
+    fn send<B, T>(&self, slot: u16, lane: Option<usize>, script: &'static Script, build: B, then: T)
+    where
+        B: FnMut(&Link) -> Parts + Send + 'static,
+        T: FnOnce(Result<Value, Failure>) + Send + 'static,
+    {
         let answer = Answer::new(then);
         let primary = self.0.primary_of(slot).ok_or(Why::NotConnected);
         match primary.and_then(|primary| Ok((primary.seat()?, primary))) {
@@ -174,7 +192,13 @@ impl Redis {
                     build,
                 };
                 self.0.means.settings.runtime.spawn(async move {
-                    let outcome = errand.run(primary, seat).await;
+                    let outcome = match lane {
+                        None => errand.run(primary, seat).await,
+                        Some(lane) => {
+                            drop(seat);
+                            errand.run_in_lane(primary, lane).await
+                        }
+                    };
                     answer.give(outcome);
                 });
             }

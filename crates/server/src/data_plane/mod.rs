@@ -27,6 +27,7 @@ use tollgate_counters::shared::Wait;
 use crate::answer::{HeaderStyles, Problem};
 use crate::engine::{Engine, Undecided};
 use crate::metrics::Metrics;
+use crate::org_cap::OrgCap;
 
 pub use server::{Limits, Server};
 pub use token::DataTokens;
@@ -49,6 +50,8 @@ pub struct DataPlane {
     pub trusted_proxies: Vec<IpNet>,
     /// What callers must show, if anything.
     pub tokens: Option<DataTokens>,
+    /// How often an org may ask, if that is limited.
+    pub org_cap: Option<Arc<OrgCap>>,
 }
 
 /// A request that has arrived whole.

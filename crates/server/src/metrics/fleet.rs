@@ -42,6 +42,11 @@ pub(super) fn encode(fleet: &Fleet, encoder: &mut DescriptorEncoder<'_>) -> Resu
             holdings.losses,
         ),
         (
+            "store_crowded",
+            "Requests refused because as many of their org waited for the shared store as may",
+            fleet.shared.turned_away(),
+        ),
+        (
             "fallback_decisions",
             "Decisions made by a limit's fallback",
             fallbacks.decided,

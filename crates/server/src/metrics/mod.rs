@@ -81,6 +81,7 @@ pub struct Metrics {
     catalogue_away: AtomicU64,
     catalogue_from: ArcSwap<Origin>,
     admin_limited: AtomicU64,
+    org_asked_too_often: AtomicU64,
     policy_propagation_seconds: Histogram,
     /// The keys of the OIDC issuer.
     pub oidc: OidcMetrics,
@@ -107,6 +108,7 @@ impl Default for Metrics {
             catalogue_away: AtomicU64::new(0),
             catalogue_from: ArcSwap::from_pointee(Origin::Database),
             admin_limited: AtomicU64::new(0),
+            org_asked_too_often: AtomicU64::new(0),
             policy_propagation_seconds: Histogram::default(),
             oidc: OidcMetrics::default(),
             certificates: CertificateMetrics::default(),
@@ -154,6 +156,11 @@ impl Metrics {
     /// Notes that the control plane's own limits refused a request.
     pub fn admin_limited(&self) {
         self.admin_limited.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes that an org asked for more decisions than it may.
+    pub fn org_asked_too_often(&self) {
+        self.org_asked_too_often.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes whether the catalogue's database answers.
@@ -335,6 +342,11 @@ impl Collector for Scrape {
                 "admin_limited",
                 "Requests that the control plane's own limits refused",
                 self.metrics.admin_limited.load(Ordering::Relaxed),
+            ),
+            (
+                "org_rate_limited",
+                "Requests of orgs that asked more often than --max-org-rate",
+                self.metrics.org_asked_too_often.load(Ordering::Relaxed),
             ),
         ];
         for (name, help, value) in counters {

@@ -16,7 +16,9 @@ mod servers;
 mod proxy;
 
 mod batch;
+mod bulkheads;
 mod cluster;
+mod isolation;
 mod limits;
 mod load;
 mod losses;

@@ -43,7 +43,14 @@ pub trait Details {
     fn accuracy(&self, place: usize) -> u16;
     /// What a former's counter is called.
     fn former(&self, place: usize) -> Name;
+    /// Which lane to the store calls about a level's home take, below [`LANES`].
+    fn lane(&self, _place: usize) -> usize {
+        0
+    }
 }
+
+/// Lanes to the store: calls in one don't hold up those in another.
+pub const LANES: usize = 8;
 
 /// A request to be decided.
 #[derive(Clone, Copy)]
@@ -125,6 +132,8 @@ pub struct Outgoing {
     pub number: u64,
     /// What its counters are told from others by.
     pub tag: Arc<str>,
+    /// Which lane it takes.
+    pub lane: usize,
     /// The call.
     pub call: Call,
 }
@@ -514,6 +523,7 @@ impl<W: Waiter> Node<W> {
         let place = foreign.unwrap_or(asked.levels.len() - 1);
         let line = locked.shard(home).lines.entry(home);
         let line = line.or_insert_with(|| Line::new(asked.details.tag(place)));
+        line.lane = asked.details.lane(place);
         line.push(waiting);
         Step::Waits(home)
     }
