@@ -9,6 +9,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tollgate_counters::redis::{self, Address, Found, Health, Keys, Member, Owner, Redis, RedisCarrier};
 use tollgate_counters::shared::SharedStore;
+use tollgate_counters::shared::node::{CLASSES, Unused};
 
 use crate::catalogue::Mirror;
 use crate::clock;
@@ -260,6 +261,7 @@ impl Fleet {
             "counters": holdings.counters,
             "leases": holdings.leases,
             "same": changes.collect::<Vec<_>>(),
+            "unused": self.unused().map(|unused| [unused.counters, unused.parts, unused.most_parts]),
         })
         .to_string()
     }
@@ -281,6 +283,27 @@ impl Fleet {
 
     fn mark(&self) -> String {
         format!("{} {}", self.region, self.address)
+    }
+
+    /// What lies unused on this node, by class.
+    pub fn unused(&self) -> [Unused; CLASSES.len()] {
+        self.shared.node().unused()
+    }
+
+    /// What lies unused on all nodes that are alive, by class, as they last said: of each counter what all of them hold.
+    pub fn unused_in_fleet(&self) -> [Unused; CLASSES.len()] {
+        let mut all = [Unused::default(); CLASSES.len()];
+        for member in self.nodes.members().iter().filter(|member| member.is_alive()) {
+            let said: serde_json::Value = serde_json::from_str(&member.info).unwrap_or_default();
+            for (class, sum) in all.iter_mut().enumerate() {
+                let number = |place: usize| said["unused"][class][place].as_u64().unwrap_or(0);
+                // Nodes mostly know the same counters, and what each holds of one adds up.
+                sum.counters = sum.counters.max(number(0));
+                sum.parts = sum.parts.saturating_add(number(1));
+                sum.most_parts = sum.most_parts.saturating_add(number(2));
+            }
+        }
+        all
     }
 
     /// The region's name.

@@ -1,6 +1,7 @@
 //! `GET /v1/fleet`: the nodes that share counters, what they hold on lease, and how the store is.
 
 use serde_json::{Value, json};
+use tollgate_counters::shared::node::CLASSES;
 
 use super::answer::{Answer, Answered};
 use super::ask::Ask;
@@ -38,6 +39,7 @@ async fn get(ask: Ask) -> Answered {
             "leases": null,
             "fallback": null,
             "mirror": null,
+            "accuracy": [],
         }),
     };
     Ok(Answer::ok(fleet))
@@ -97,7 +99,23 @@ fn shared(fleet: &Fleet) -> Value {
             "seconds": fleet.away_for().as_secs_f64(),
         },
         "mirror": mirror,
+        "accuracy": accuracy(fleet),
     })
+}
+
+/// What of the limits lies unused in the leases of all nodes, by how much may.
+fn accuracy(fleet: &Fleet) -> Vec<Value> {
+    let classes = CLASSES.iter().zip(fleet.unused_in_fleet());
+    let known = classes.filter(|(_, unused)| unused.counters > 0);
+    let shown = known.map(|((_, class), unused)| {
+        json!({
+            "class": class,
+            "counters": unused.counters,
+            "unusedPercent": unused.average() * 100.0,
+            "mostUnusedPercent": unused.most() * 100.0,
+        })
+    });
+    shown.collect()
 }
 
 fn millis(time: std::time::Duration) -> u64 {
