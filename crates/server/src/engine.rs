@@ -48,6 +48,10 @@ pub enum Undecided {
     OrgUnreadable,
     /// The shared store is away, and some limit wants nothing decided without it.
     StoreAway,
+    /// As many requests of its org wait for the shared store as may.
+    Crowded,
+    /// Its org asks more often than it may.
+    TooOften(u64),
     /// The shared store has to be heard first. Then [`Engine::resume`] goes on.
     Waits(Wait),
 }
@@ -58,6 +62,8 @@ impl std::fmt::Display for Undecided {
             Self::StoreFull(full) => full.fmt(f),
             Self::OrgUnreadable => f.write_str("what is known of the org can't be read"),
             Self::StoreAway => f.write_str("the shared counters can't be reached"),
+            Self::Crowded => f.write_str("too many requests of this org wait for the shared counters"),
+            Self::TooOften(rate) => write!(f, "the org asks for more than {rate} decisions a second"),
             Self::Waits(_) => f.write_str("the shared counters have not answered"),
         }
     }
@@ -257,7 +263,8 @@ impl Engine {
         match shared.decide(&names.asked(commit), decision)? {
             Taken::Decided(at) => checked.now = at,
             Taken::Waits(wait) => return Err(Undecided::Waits(wait)),
-            Taken::Away => return self.do_without(shared, checked, request, commit),
+            Taken::Crowded if !self.shadow_all => return Err(Undecided::Crowded),
+            Taken::Away | Taken::Crowded => return self.do_without(shared, checked, request, commit),
         }
         Ok(checked)
     }

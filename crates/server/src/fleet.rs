@@ -1,15 +1,17 @@
 //! This node's part in a fleet: the counters that Redis keeps for all, and the nodes that share them.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
-use tollgate_counters::redis::{self, Address, Found, Health, Keys, Member, Redis, RedisCarrier};
+use tollgate_counters::redis::{self, Address, Found, Health, Keys, Member, Owner, Redis, RedisCarrier};
 use tollgate_counters::shared::SharedStore;
+use tollgate_counters::shared::node::{CLASSES, Unused};
 
+use crate::catalogue::Mirror;
 use crate::clock;
 use crate::serve::stopped;
 
@@ -17,6 +19,8 @@ use crate::serve::stopped;
 const SWEEP_EVERY: Duration = Duration::from_millis(2);
 /// How often it is looked at whether the store is there.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Signs of a loss within so long are of the same one.
+const ONE_LOSS: Duration = Duration::from_secs(10);
 /// How long leases that are given back at the end may take.
 const LAST_CALLS: Duration = Duration::from_millis(300);
 
@@ -33,6 +37,8 @@ pub struct RedisSettings {
 pub struct Fleet {
     /// The counters.
     pub shared: Arc<SharedStore>,
+    /// The catalogue's copy, for nodes to come.
+    pub mirror: Arc<Mirror>,
     carrier: RedisCarrier,
     redis: Redis,
     nodes: redis::Fleet,
@@ -44,6 +50,7 @@ pub struct Fleet {
     joined: AtomicBool,
     joining: AtomicBool,
     away_ms: AtomicU64,
+    told_loss: Mutex<Option<Instant>>,
     /// Drives connections apart from everything else.
     _runtime: Background,
 }
@@ -102,6 +109,10 @@ impl Fleet {
                 clock::steady,
             ),
             carrier,
+            mirror: Arc::new(Mirror::new(
+                redis::Mirror::new(redis.clone(), keys.clone()),
+                id.clone(),
+            )),
             nodes: redis::Fleet::new(redis.clone(), keys, id.clone()),
             redis,
             region: region.to_owned(),
@@ -111,8 +122,20 @@ impl Fleet {
             joined: AtomicBool::new(false),
             joining: AtomicBool::new(false),
             away_ms: AtomicU64::new(0),
+            told_loss: Mutex::new(None),
             _runtime: runtime,
         }))
+    }
+
+    /// Tells an operator who may have forgotten `--database` that others of the fleet have one.
+    pub async fn warn_of_mirror(&self) {
+        if let Some(revision) = self.mirror.revision().await {
+            tracing::warn!(
+                revision,
+                "nodes of this fleet have their policies from a database; this one has only those in its own data \
+                 directory and policy file: is --database missing?"
+            );
+        }
     }
 
     /// Joins the fleet, if Redis is there.
@@ -139,7 +162,7 @@ impl Fleet {
         let mut beats = tokio::time::interval(redis::BEAT_EVERY);
         let mut sweeps = tokio::time::interval(SWEEP_EVERY);
         let mut looks = tokio::time::interval(LOOK_EVERY);
-        let mut looked = Instant::now();
+        let (mut looked, mut losses) = (Instant::now(), 0);
         for ticks in [&mut beats, &mut sweeps, &mut looks] {
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         }
@@ -151,6 +174,11 @@ impl Fleet {
                     if self.is_away() {
                         let millis = u64::try_from(since.as_millis()).unwrap_or(0);
                         self.away_ms.fetch_add(millis, Ordering::Relaxed);
+                    }
+                    // A slot may have lost what it held, while the mark is in another.
+                    let known = std::mem::replace(&mut losses, self.shared.holdings().losses);
+                    if losses > known {
+                        self.tell_loss();
                     }
                 }
                 _ = beats.tick() => {
@@ -183,32 +211,57 @@ impl Fleet {
             }
             return;
         }
-        if let Some(false) = self.say_alive().await {
+        if let Some(true) = self.say_alive().await {
             self.tell_loss();
         }
     }
 
-    /// Says that this node is alive, and hears what time it is, who else is, and whether the store has its mark.
+    /// Says that this node is alive, and hears what time it is, who else is, and whether the store has lost what it held.
     async fn say_alive(&self) -> Option<bool> {
-        let (time, marked) = self.nodes.beat(&self.info()).await.ok()?;
+        let (time, lost) = self.nodes.beat(&self.info()).await.ok()?;
         self.shared.node().set_clock(time, clock::steady());
         self.shared.node().set_nodes(self.nodes.nodes());
-        Some(marked)
+        self.hear_of_changes();
+        Some(lost)
     }
 
+    /// Says that counters are lost, once for all signs of it.
     fn tell_loss(&self) {
+        let mut told = self.told_loss.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_some_and(|told| told.elapsed() < ONE_LOSS) {
+            return;
+        }
+        *told = Some(Instant::now());
+        drop(told);
         tracing::error!(
             address = self.address,
             "Redis has lost its counters: every limit there counts as just used up"
         );
     }
 
+    /// Hears from the other nodes which servers are the same though they call themselves otherwise.
+    fn hear_of_changes(&self) {
+        for member in self.nodes.members() {
+            let said: serde_json::Value = serde_json::from_str(&member.info).unwrap_or_default();
+            for change in said["same"].as_array().into_iter().flatten() {
+                if let (Some(from), Some(to)) = (change[0].as_str(), change[1].as_str()) {
+                    let (from, to) = (Owner::from_text(from), Owner::from_text(to));
+                    self.redis.hear_of_change(&from, &to);
+                }
+            }
+        }
+    }
+
     fn info(&self) -> String {
         let holdings = self.shared.holdings();
+        let changes = self.redis.changes();
+        let changes = changes.iter().map(|(from, to)| [from.as_str(), to.as_str()]);
         serde_json::json!({
             "version": env!("CARGO_PKG_VERSION"),
             "counters": holdings.counters,
             "leases": holdings.leases,
+            "same": changes.collect::<Vec<_>>(),
+            "unused": self.unused().map(|unused| [unused.counters, unused.parts, unused.most_parts]),
         })
         .to_string()
     }
@@ -230,6 +283,27 @@ impl Fleet {
 
     fn mark(&self) -> String {
         format!("{} {}", self.region, self.address)
+    }
+
+    /// What lies unused on this node, by class.
+    pub fn unused(&self) -> [Unused; CLASSES.len()] {
+        self.shared.node().unused()
+    }
+
+    /// What lies unused on all nodes that are alive, by class, as they last said: of each counter what all of them hold.
+    pub fn unused_in_fleet(&self) -> [Unused; CLASSES.len()] {
+        let mut all = [Unused::default(); CLASSES.len()];
+        for member in self.nodes.members().iter().filter(|member| member.is_alive()) {
+            let said: serde_json::Value = serde_json::from_str(&member.info).unwrap_or_default();
+            for (class, sum) in all.iter_mut().enumerate() {
+                let number = |place: usize| said["unused"][class][place].as_u64().unwrap_or(0);
+                // Nodes mostly know the same counters, and what each holds of one adds up.
+                sum.counters = sum.counters.max(number(0));
+                sum.parts = sum.parts.saturating_add(number(1));
+                sum.most_parts = sum.most_parts.saturating_add(number(2));
+            }
+        }
+        all
     }
 
     /// The region's name.

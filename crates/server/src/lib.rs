@@ -18,6 +18,7 @@ pub mod fleet;
 pub mod grpc;
 pub mod metrics;
 mod names;
+pub mod org_cap;
 mod outgoing;
 pub mod policies;
 pub mod secret;

@@ -9,7 +9,7 @@ use tollgate_catalog::model::Accuracy;
 use tollgate_catalog::snapshot::Stack;
 use tollgate_counters::Commit;
 use tollgate_counters::shared::call::Name;
-use tollgate_counters::shared::node::{Asked, Details};
+use tollgate_counters::shared::node::{Asked, Details, LANES};
 
 /// A resolved request, for whoever asks after its counters' names.
 pub(crate) struct Names<'a, 's, 'r> {
@@ -53,6 +53,15 @@ impl Details for Names<'_, '_, '_> {
         match self.stack.limits[place].accuracy {
             Accuracy::Exact => 0,
             Accuracy::Within(parts) => u16::try_from(parts).unwrap_or(u16::MAX),
+        }
+    }
+
+    fn lane(&self, place: usize) -> usize {
+        // Counters that span orgs are everybody's, and have one for themselves.
+        if self.request.org.is_some() && self.stack.is_within_org(place) {
+            1 + self.stack.tier_index as usize % (LANES - 1)
+        } else {
+            0
         }
     }
 

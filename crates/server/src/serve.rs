@@ -16,7 +16,8 @@ use crate::data_plane::{DataPlane, Limits, Server};
 use crate::engine::{Engine, random_seed};
 use crate::fleet::Fleet;
 use crate::grpc;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Origin};
+use crate::org_cap::OrgCap;
 use crate::policies;
 use crate::settings::Settings;
 use crate::tls::{self, Certificates, Handshakes};
@@ -103,12 +104,13 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     } = start;
     let metrics = Arc::new(Metrics::default());
     let disk = Disk::in_dir(&settings.data_dir);
-    let (repository, kept) = open_database(&settings.database, &disk).await?;
-    metrics.catalogue_from_disk(kept.is_some());
+    let fleet = start_fleet(&settings).await?;
+    let (repository, origin, kept) = open_database(&settings.database, &disk, fleet.as_deref()).await?;
+    metrics.catalogue_from(origin);
     let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), file, disk, kept).await;
     let catalogue = catalogue.map_err(|error| format!("--database: {error}"))?;
     let (stop, stopped) = watch::channel(false);
-    let fleet = join_fleet(&settings, &engine).await?;
+    join_fleet(fleet.as_deref(), &engine).await;
     let line = listening_line(&http, &grpc, &admin)?;
     let fail = |error: std::io::Error| format!("could not start: {error}");
     let data_plane = Arc::new(DataPlane {
@@ -117,6 +119,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         styles: settings.headers,
         trusted_proxies: settings.trusted_proxies.clone(),
         tokens: settings.data_tokens.clone(),
+        org_cap: org_cap(&settings, &engine, &stopped),
     });
     let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
     let handshakes = handshakes.transpose().map_err(fail)?;
@@ -161,8 +164,11 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         .clone()
         .map(|fleet| tokio::spawn(fleet.keep(stopped.clone())));
     // SQLite is on this disk itself.
-    let keeper =
-        (catalogue.repository().backend() != "sqlite").then(|| catalogue.keep_on_disk(stopped.clone()));
+    let apart = catalogue.repository().backend() != "sqlite";
+    let keeper = apart.then(|| catalogue.keep_on_disk(stopped.clone()));
+    if let Some(fleet) = fleet.as_ref().filter(|_| apart) {
+        catalogue.keep_in_redis(fleet.mirror.clone(), stopped.clone());
+    }
     let follower = tokio::spawn(catalogue.clone().follow(stopped));
     // Signals are caught before the line is out: whoever reads it may send one at once.
     let mut end = Signals::catch()?;
@@ -202,37 +208,70 @@ fn serve_data_plane(
     Server::start(listener, settings.threads, limits, plane, handshakes, stopped)
 }
 
-/// Joins the fleet whose counters are in Redis, if there is one.
-async fn join_fleet(settings: &Settings, engine: &Engine) -> Result<Option<Arc<Fleet>>, String> {
+/// Reaches for the fleet whose counters are in Redis, if there is one.
+async fn start_fleet(settings: &Settings) -> Result<Option<Arc<Fleet>>, String> {
     let Some(redis) = &settings.redis else {
         return Ok(None);
     };
     let fleet = Fleet::start(redis, &settings.region, &settings.data_dir, settings.max_counters).await?;
-    fleet.join().await;
-    engine.share(fleet.shared.clone());
+    fleet.shared.set_most_waiting(settings.max_org_waiting);
     Ok(Some(fleet))
 }
 
-/// Opens the catalogue's database. If it does not answer, what was last seen of it is on disk.
-async fn open_database(url: &str, disk: &Disk) -> Result<(Repository, Option<Kept>), String> {
+/// Joins the fleet, and from now on counts where it does.
+async fn join_fleet(fleet: Option<&Fleet>, engine: &Engine) {
+    if let Some(fleet) = fleet {
+        fleet.join().await;
+        engine.share(fleet.shared.clone());
+    }
+}
+
+/// Opens the catalogue's database. If it does not answer, what was last seen of it is on disk, or in Redis.
+async fn open_database(
+    url: &str,
+    disk: &Disk,
+    fleet: Option<&Fleet>,
+) -> Result<(Repository, Origin, Option<Kept>), String> {
     let error = match Repository::open(url).await {
-        Ok(repository) => return Ok((repository, None)),
+        Ok(repository) => {
+            if let Some(fleet) = fleet.filter(|_| repository.backend() == "sqlite") {
+                fleet.warn_of_mirror().await;
+            }
+            return Ok((repository, Origin::Database, None));
+        }
         Err(error) => error,
     };
     if !matches!(error, RepositoryError::Database(_) | RepositoryError::Late) {
         return Err(format!("--database: {error}"));
     }
-    let kept = disk.read().unwrap_or_else(|problem| {
-        tracing::error!("the catalogue that was kept on disk can't be read: {problem}");
-        None
-    });
+    let unreadable = |place: &'static str| {
+        move |problem: std::io::Error| {
+            tracing::error!("the catalogue that was kept {place} can't be read: {problem}");
+            None
+        }
+    };
+    let mut kept = disk.read().unwrap_or_else(unreadable("on disk"));
+    let mut origin = Origin::Disk;
+    if let (None, Some(fleet)) = (&kept, fleet) {
+        origin = Origin::Redis;
+        kept = fleet
+            .mirror
+            .fetch(disk)
+            .await
+            .unwrap_or_else(unreadable("in Redis"));
+    }
     match (kept, Repository::later(url)) {
         (Some(kept), Ok(repository)) => {
             tracing::error!(
                 revision = kept.revision(),
-                "the catalogue's database does not answer, what was kept on disk is in force: {error}"
+                "the catalogue's database does not answer, what was kept {} is in force: {error}",
+                if origin == Origin::Disk {
+                    "on disk"
+                } else {
+                    "in Redis"
+                },
             );
-            Ok((repository, Some(kept)))
+            Ok((repository, origin, Some(kept)))
         }
         _ => Err(format!("--database: {error}")),
     }
@@ -247,6 +286,15 @@ fn handshakes(
     let watching = tls::watch(certificates.clone(), metrics.clone(), stopped.clone());
     tokio::spawn(watching);
     Handshakes::start(certificates, metrics.clone(), stopped.clone())
+}
+
+/// How often an org may ask, if that is limited. The kill switch refuses nothing.
+fn org_cap(settings: &Settings, engine: &Engine, stopped: &watch::Receiver<bool>) -> Option<Arc<OrgCap>> {
+    let rate = settings.max_org_rate.filter(|_| !settings.shadow_all)?;
+    let cap = Arc::new(OrgCap::new(rate as u64, engine.seed()));
+    let swept = cap.clone();
+    tokio::spawn(sweep(move || swept.sweep(clock::now()), stopped.clone()));
+    Some(cap)
 }
 
 /// Keeps current what the control plane knows callers by, and small what it has counted of them.

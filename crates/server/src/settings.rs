@@ -92,6 +92,12 @@ pub struct Flags {
     /// Keep at most this many client connections open [default: 10000]
     #[arg(long, env = "TOLLGATE_MAX_CONNECTIONS", value_name = "NUMBER")]
     pub max_connections: Option<usize>,
+    /// Let at most this many requests of one org wait for Redis at a time [default: 1024]
+    #[arg(long, env = "TOLLGATE_MAX_ORG_WAITING", value_name = "NUMBER")]
+    pub max_org_waiting: Option<usize>,
+    /// Decide at most this many requests of one org a second, whatever is decided [default: as many as come]
+    #[arg(long, env = "TOLLGATE_MAX_ORG_RATE", value_name = "NUMBER")]
+    pub max_org_rate: Option<usize>,
     /// Threads that serve the data plane [default: one for each core]
     #[arg(long, env = "TOLLGATE_THREADS", value_name = "NUMBER")]
     pub threads: Option<usize>,
@@ -149,6 +155,10 @@ pub struct Settings {
     pub max_counters: usize,
     /// Connections open at most.
     pub max_connections: usize,
+    /// Requests of one org that wait for Redis at most.
+    pub max_org_waiting: usize,
+    /// Requests of one org that are decided in a second at most.
+    pub max_org_rate: Option<usize>,
     /// Threads of the data plane.
     pub threads: usize,
     /// Refuse nothing.
@@ -205,6 +215,11 @@ impl Settings {
             },
             max_counters: at_least_one("max-counters", flags.max_counters, DEFAULT_MAX_COUNTERS)?,
             max_connections: at_least_one("max-connections", flags.max_connections, 10_000)?,
+            max_org_waiting: at_least_one("max-org-waiting", flags.max_org_waiting, 1_024)?,
+            max_org_rate: match flags.max_org_rate {
+                Some(rate) => Some(at_least_one("max-org-rate", Some(rate), 1)?),
+                None => None,
+            },
             threads: at_least_one("threads", flags.threads, cores())?,
             shadow_all: flags.shadow_all.unwrap_or(false),
         };
@@ -257,6 +272,8 @@ impl Flags {
             trusted_proxies: self.trusted_proxies.or(file.trusted_proxies),
             max_counters: self.max_counters.or(file.max_counters),
             max_connections: self.max_connections.or(file.max_connections),
+            max_org_waiting: self.max_org_waiting.or(file.max_org_waiting),
+            max_org_rate: self.max_org_rate.or(file.max_org_rate),
             threads: self.threads.or(file.threads),
             insecure_bind: self.insecure_bind || file.insecure_bind,
             shadow_all: self.shadow_all.or(file.shadow_all),
@@ -316,6 +333,8 @@ fn read_config(path: &Path) -> Result<Flags, String> {
     };
     flags.max_counters = number("max-counters");
     flags.max_connections = number("max-connections");
+    flags.max_org_waiting = number("max-org-waiting");
+    flags.max_org_rate = number("max-org-rate");
     flags.threads = number("threads");
     flags.redis_allow_eviction = fields
         .flag("redis-allow-eviction", &mut problems)

@@ -3,11 +3,13 @@
 //! A slot's sentinel names its owner. A call that comes from another one begins a new generation, in which every
 //! counter is cold: that is right after a failover or a restart, but not after a planned migration, where the keys
 //! came along. So before the first call over a connection to a new owner, the old one is asked whether it has handed
-//! the slot over.
+//! the slot over. Nor is it right if the owner is the same under another replication id: then calls go on in the name
+//! that the sentinel has.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
@@ -28,6 +30,9 @@ use crate::shared::node::Outgoing;
 pub(super) static LOOK: Script = Script::new("look", "return redis.call('GET', KEYS[1])");
 /// How often a call is sent again after its slot's owner was looked at.
 const MOST_TRIES: u8 = 3;
+/// How long one waits for others to say that an owner is the same: as they find out, and tell.
+const HEARSAY: Duration = Duration::from_millis(1_500);
+const HEARSAY_EVERY: Duration = Duration::from_millis(20);
 /// Where a sentinel's owner begins.
 const OWNER_AT: usize = 16;
 
@@ -42,9 +47,21 @@ struct Inner {
     /// It is known whether the store is new. Before that a call would take an empty one for one that lost its memory.
     ready: AtomicBool,
     /// Whose each slot is, as far as it was looked at.
-    met: RwLock<HashMap<u16, Owner>>,
+    met: RwLock<HashMap<u16, Met>>,
     outcomes: Mutex<BTreeMap<&'static str, u64>>,
 }
+
+/// Whose a slot is.
+struct Met {
+    /// Whom a connection reaches.
+    owner: Owner,
+    /// The owner's name in the slot's sentinel.
+    named: Owner,
+    /// When what the slot knows began, as was last heard; [`UNHEARD`] before that.
+    began: AtomicU64,
+}
+
+const UNHEARD: u64 = u64::MAX;
 
 type Then = Box<dyn FnOnce(Option<Reply>) + Send>;
 
@@ -82,6 +99,7 @@ impl Carrier for RedisCarrier {
         let errand = Errand {
             tag,
             slot,
+            lane: outgoing.lane,
             call: outgoing.call,
         };
         self.0.clone().carry(Arc::new(errand), then, 1);
@@ -97,6 +115,7 @@ impl Carrier for RedisCarrier {
 struct Errand {
     tag: Tag,
     slot: u16,
+    lane: usize,
     call: Call,
 }
 
@@ -106,7 +125,7 @@ impl Inner {
         let (inner, sent, seen) = (self.clone(), errand.clone(), strange.clone());
         let build = move |link: &Link| inner.build(&sent, link, &seen);
         let redis = self.redis.clone();
-        redis.call(errand.slot, &CALL, build, move |outcome| {
+        redis.call_in_lane(errand.slot, errand.lane, &CALL, build, move |outcome| {
             if strange.load(Ordering::Relaxed) && outcome.is_ok() && tries < MOST_TRIES {
                 // It did nothing: first it is looked at whose slot this is.
                 let runtime = self.runtime.clone();
@@ -123,11 +142,12 @@ impl Inner {
     /// The parts of a call. To an owner that was not met yet it says that it is too late for it, so that it does
     /// nothing.
     fn build(&self, errand: &Errand, link: &Link, strange: &AtomicBool) -> Parts {
-        let met = self.met.read().get(&errand.slot) == Some(link.owner());
-        strange.store(!met, Ordering::Relaxed);
         let (keys, tag, slot) = (&self.keys, &errand.tag, errand.slot);
-        if met {
-            return encode(&errand.call, link.owner(), keys, tag, slot);
+        let met = self.met.read();
+        let known = met.get(&slot).filter(|met| met.owner == *link.owner());
+        strange.store(known.is_none(), Ordering::Relaxed);
+        if let Some(known) = known {
+            return encode(&errand.call, &known.named, keys, tag, slot);
         }
         let late = Call {
             not_after: 0,
@@ -139,7 +159,10 @@ impl Inner {
     fn note(&self, errand: &Errand, outcome: Result<Value, Failure>) -> Option<Reply> {
         let (name, reply) = match outcome {
             Ok(value) => match decode(&errand.call, &value) {
-                Ok(reply @ Reply::Done(_)) => ("ok", Some(reply)),
+                Ok(Reply::Done(done)) => {
+                    self.note_began(errand.slot, done.began);
+                    ("ok", Some(Reply::Done(done)))
+                }
                 Ok(reply @ Reply::Late { .. }) => ("late", Some(reply)),
                 Err(error) => {
                     tracing::error!("{error}");
@@ -157,13 +180,24 @@ impl Inner {
         reply
     }
 
+    /// Takes note of when what a slot knows began. If that is new, somebody may call it by another name now.
+    fn note_began(&self, slot: u16, began: u64) {
+        let changed = self.met.read().get(&slot).is_some_and(|met| {
+            let before = met.began.swap(began, Ordering::Relaxed);
+            before != UNHEARD && before != began
+        });
+        if changed {
+            self.met.write().remove(&slot);
+        }
+    }
+
     /// Looks at whose a slot is. If it was handed over by plan, the new owner adopts it.
     async fn meet(&self, slot: u16) {
         let key = self.keys.sentinel(slot);
         let (told, seen) = (Arc::new(Mutex::new(None)), key.clone());
         let owner = told.clone();
         let look = move |link: &Link| {
-            *owner.lock() = Some(link.owner().clone());
+            *owner.lock() = Some((link.owner().clone(), link.is_promoted()));
             let mut parts = Parts::new();
             parts.key(&seen);
             parts
@@ -171,22 +205,44 @@ impl Inner {
         let Ok(value) = ask(&self.redis, slot, &LOOK, look).await else {
             return;
         };
-        let Some(owner) = told.lock().take() else { return };
+        let Some((owner, promoted)) = told.lock().take() else {
+            return;
+        };
         let known = match &value {
             Value::BulkString(bytes) => bytes
                 .get(OWNER_AT..)
                 .and_then(|text| std::str::from_utf8(text).ok()),
             _ => None,
         };
-        if let Some(known) = known.map(Owner::from_text).filter(|known| *known != owner)
-            && self.redis.has_handed_over(&known, slot).await
-        {
-            let (keys, from, to) = (self.keys.clone(), known, owner.clone());
-            let build = move |_: &Link| adopt(&from, &to, &keys, [slot]);
-            if ask(&self.redis, slot, &ADOPT, build).await.is_err() {
-                return;
+        let mut named = owner.clone();
+        if let Some(known) = known.map(Owner::from_text).filter(|known| *known != owner) {
+            if self.is_same(&known, &owner, promoted).await {
+                named = known;
+            } else if self.redis.has_handed_over(&known, slot).await {
+                let (keys, from, to) = (self.keys.clone(), known, owner.clone());
+                let build = move |_: &Link| adopt(&from, &to, &keys, [slot]);
+                if ask(&self.redis, slot, &ADOPT, build).await.is_err() {
+                    return;
+                }
             }
         }
-        self.met.write().insert(slot, owner);
+        let met = Met {
+            owner,
+            named,
+            began: AtomicU64::new(UNHEARD),
+        };
+        self.met.write().insert(slot, met);
+    }
+
+    /// Whether an owner is the one that a sentinel names. Others may know, and say so with their next heartbeat.
+    async fn is_same(&self, known: &Owner, owner: &Owner, promoted: bool) -> bool {
+        let began = Instant::now();
+        loop {
+            let same = self.redis.is_same(known, owner);
+            if same || promoted || !known.is_same_run(owner) || began.elapsed() > HEARSAY {
+                return same;
+            }
+            tokio::time::sleep(HEARSAY_EVERY).await;
+        }
     }
 }

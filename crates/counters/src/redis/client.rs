@@ -98,6 +98,7 @@ impl Redis {
         let dialler = Dialler::new(&settings)?;
         let means = Arc::new(Means {
             dialler,
+            lineage: Arc::default(),
             settings,
             astray: Notify::new(),
             quiet: AtomicBool::new(quiet),
@@ -161,6 +162,24 @@ impl Redis {
         B: FnMut(&Link) -> Parts + Send + 'static,
         T: FnOnce(Result<Value, Failure>) + Send + 'static,
     {
+        self.send(slot, None, script, build, then);
+    }
+
+    /// The same in one of the [`LANES`](crate::shared::node::LANES). A call whose lane is full waits for its turn, and
+    /// takes no place from the calls of other lanes meanwhile.
+    pub fn call_in_lane<B, T>(&self, slot: u16, lane: usize, script: &'static Script, build: B, then: T)
+    where
+        B: FnMut(&Link) -> Parts + Send + 'static,
+        T: FnOnce(Result<Value, Failure>) + Send + 'static,
+    {
+        self.send(slot, Some(lane), script, build, then);
+    }
+
+    fn send<B, T>(&self, slot: u16, lane: Option<usize>, script: &'static Script, build: B, then: T)
+    where
+        B: FnMut(&Link) -> Parts + Send + 'static,
+        T: FnOnce(Result<Value, Failure>) + Send + 'static,
+    {
         let answer = Answer::new(then);
         let primary = self.0.primary_of(slot).ok_or(Why::NotConnected);
         match primary.and_then(|primary| Ok((primary.seat()?, primary))) {
@@ -173,7 +192,13 @@ impl Redis {
                     build,
                 };
                 self.0.means.settings.runtime.spawn(async move {
-                    let outcome = errand.run(primary, seat).await;
+                    let outcome = match lane {
+                        None => errand.run(primary, seat).await,
+                        Some(lane) => {
+                            drop(seat);
+                            errand.run_in_lane(primary, lane).await
+                        }
+                    };
                     answer.give(outcome);
                 });
             }
@@ -206,9 +231,26 @@ impl Redis {
         };
         let asked = self.0.means.settings.runtime.spawn(timeout(patience, asking));
         match asked.await {
-            Ok(Ok(Some((nodes, link)))) => link.owner() == owner && census::has_handed_over(&nodes, slot),
+            Ok(Ok(Some((nodes, link)))) => {
+                self.is_same(link.owner(), owner) && census::has_handed_over(&nodes, slot)
+            }
             _ => false,
         }
+    }
+
+    /// Whether two owners are one that has kept all it had, by what was seen here or heard of others.
+    pub fn is_same(&self, one: &Owner, other: &Owner) -> bool {
+        self.0.means.lineage.is_same(one, other)
+    }
+
+    /// Owners that became another and kept all they had, to be told to other nodes.
+    pub fn changes(&self) -> Vec<(Owner, Owner)> {
+        self.0.means.lineage.told()
+    }
+
+    /// Hears from another node that one owner became another and kept all it had.
+    pub fn hear_of_change(&self, from: &Owner, to: &Owner) {
+        self.0.means.lineage.note(from, to);
     }
 
     /// Whether it is known that the primary of a slot does not answer.
@@ -280,7 +322,8 @@ impl Inner {
                 .connection()
                 .filter(|connection| !connection.is_closed())?;
             let link = connection.link();
-            (link.owner() == owner).then(|| (link, primary.clone()))
+            let same = self.means.lineage.is_same(link.owner(), owner);
+            same.then(|| (link, primary.clone()))
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use redis::{Cmd, Pipeline, Value};
@@ -10,14 +10,19 @@ use redis::{Cmd, Pipeline, Value};
 use super::address::Server;
 use super::dial::{Dialler, Line};
 use super::failure::Why;
+use super::lineage::Lineage;
 use super::link::{Link, Owner, StoreTime};
 use super::settings::Settings;
 use super::trouble::Trouble;
+
+/// Who was promoted remembers it for longer than this. See [`Lineage`].
+const REMEMBERED: Duration = Duration::from_secs(1);
 
 /// A connection to a primary.
 pub(super) struct Connection {
     line: Line,
     link: ArcSwap<Link>,
+    lineage: Arc<Lineage>,
     cluster: bool,
     in_flight: AtomicUsize,
     most_in_flight: usize,
@@ -39,6 +44,7 @@ impl Connection {
         dialler: &Dialler,
         server: &Server,
         settings: &Settings,
+        lineage: &Arc<Lineage>,
     ) -> Result<Self, Trouble> {
         let line = dialler.dial(server).await?;
         let known = meet(&line, dialler.is_cluster()).await?;
@@ -55,6 +61,7 @@ impl Connection {
         Ok(Self {
             line,
             link: ArcSwap::from_pointee(known),
+            lineage: lineage.clone(),
             cluster: dialler.is_cluster(),
             in_flight: AtomicUsize::new(0),
             most_in_flight: settings.in_flight,
@@ -69,8 +76,13 @@ impl Connection {
 
     /// Learns again who is there.
     pub(super) async fn learn(&self) -> Result<(), Trouble> {
+        let before = self.link.load_full();
         let mut link = meet(&self.line, self.cluster).await?;
         link.time = self.link.load().time.or_later(link.time);
+        let kept = !link.promoted && before.asked.elapsed() < REMEMBERED;
+        if kept && self.lineage.note(&before.owner, &link.owner) {
+            tracing::info!(owner = %link.owner, "Redis has another replication id, and what it had");
+        }
         self.link.store(Arc::new(link));
         Ok(())
     }

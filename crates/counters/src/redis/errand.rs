@@ -62,6 +62,14 @@ struct Stop {
 }
 
 impl<B: FnMut(&Link) -> Parts> Errand<B> {
+    /// Runs when it has a turn in a lane.
+    pub(super) async fn run_in_lane(self, primary: Arc<Primary>, lane: usize) -> Result<Value, Failure> {
+        let turn = primary.turn(lane).await;
+        let seat = turn.and_then(|turn| Ok((turn, primary.seat()?)));
+        let (_turn, seat) = seat.map_err(Failure::NotRun)?;
+        self.run(primary, seat).await
+    }
+
     pub(super) async fn run(mut self, primary: Arc<Primary>, seat: Seat) -> Result<Value, Failure> {
         let deadline = Instant::now() + self.redis.means.settings.deadline;
         let mut stop = Stop {

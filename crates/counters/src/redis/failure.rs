@@ -102,6 +102,8 @@ impl fmt::Display for Failure {
     }
 }
 
+impl std::error::Error for Failure {}
+
 /// What a reply to a call means.
 pub(super) enum Verdict {
     Ran(Value),

@@ -14,13 +14,16 @@ use super::client::Redis;
 use super::failure::Failure;
 use super::keys::Keys;
 use super::link::Link;
+use super::mirror::{MIRROR, PUBLISH, PUT, RENEW};
 use super::script::{Parts, Script};
 
 static BEAT: Script = Script::new("beat", include_str!("beat.lua"));
 
 /// Every script that nodes use, to be loaded when a server is connected to.
 pub fn scripts() -> Vec<&'static Script> {
-    vec![&CALL, &BEAT, &LOOK, &INSTALL, &ADOPT]
+    vec![
+        &CALL, &BEAT, &LOOK, &INSTALL, &ADOPT, &MIRROR, &PUBLISH, &PUT, &RENEW,
+    ]
 }
 
 /// How often a node says that it is alive.
@@ -72,11 +75,16 @@ struct Seen {
     members: Vec<Member>,
     /// How many were alive, and when; only what is not outdone by a later count.
     counts: VecDeque<(Instant, u64)>,
+    /// The store's mark.
+    mark: String,
 }
 
 struct Beat {
     now: u64,
     marked: bool,
+    mark: String,
+    /// It is another mark than before.
+    lost: bool,
     members: Vec<Member>,
 }
 
@@ -118,11 +126,11 @@ impl Fleet {
         Ok(Found::New)
     }
 
-    /// Says that this node is alive, and hears what time the store has, and whether it still has its mark: without it,
+    /// Says that this node is alive, and hears what time the store has, and whether it has another mark than it had: then
     /// it has lost whatever it held.
     pub async fn beat(&self, info: &str) -> Result<(u64, bool), Failure> {
         let beat = self.say(info, true).await?;
-        Ok((beat.now, beat.marked))
+        Ok((beat.now, beat.lost))
     }
 
     /// Says that this node leaves.
@@ -154,7 +162,7 @@ impl Fleet {
             parts
         };
         let value = ask(&self.redis, self.redis.slot_of(b"fleet"), &BEAT, build).await?;
-        let beat =
+        let mut beat =
             read(&value).ok_or_else(|| Failure::Failed("the fleet's nodes can't be read".to_owned()))?;
         let alive = beat.members.iter().filter(|member| member.is_alive()).count();
         let mut seen = self.seen.lock();
@@ -164,6 +172,10 @@ impl Fleet {
             seen.counts.pop_back();
         }
         seen.counts.push_back((Instant::now(), count));
+        if !beat.mark.is_empty() {
+            let before = std::mem::replace(&mut seen.mark, beat.mark.clone());
+            beat.lost = !before.is_empty() && before != beat.mark;
+        }
         drop(seen);
         Ok(beat)
     }
@@ -222,6 +234,7 @@ fn read(value: &Value) -> Option<Beat> {
     let mut parts = parts.iter();
     let now: u64 = text(parts.next()?)?.parse().ok()?;
     let marked = matches!(parts.next()?, Value::Int(1));
+    let mark = text(parts.next()?)?.to_owned();
     let mut members = Vec::new();
     while let (Some(id), Some(said)) = (parts.next(), parts.next()) {
         let (seen, info) = text(said)?.split_once(' ')?;
@@ -233,7 +246,13 @@ fn read(value: &Value) -> Option<Beat> {
         });
     }
     members.sort_by(|a, b| a.id.cmp(&b.id));
-    Some(Beat { now, marked, members })
+    Some(Beat {
+        now,
+        marked,
+        mark,
+        lost: false,
+        members,
+    })
 }
 
 fn text(value: &Value) -> Option<&str> {

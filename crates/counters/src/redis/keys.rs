@@ -58,6 +58,11 @@ impl Keys {
         format!("{}{{fleet}}:{what}", self.prefix)
     }
 
+    /// A chunk of the mirror, wherever its name takes it.
+    pub(super) fn chunk(&self, name: &str) -> String {
+        format!("{}{{{name}}}:mirror", self.prefix)
+    }
+
     /// A counter.
     pub fn counter(&self, tag: &Tag, name: Name) -> String {
         format!("{}{{{}}}:{}", self.prefix, tag.0, text(name))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// It is the run id and the replication id.
 ///
 /// The latter changes without any loss, too: when a server gets its first replica, or its first one after an hour
-/// without any (`repl-backlog-ttl`). See [`Link::is_promoted`].
+/// without any (`repl-backlog-ttl`). See [`Redis::is_same`](super::Redis::is_same).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Owner(Arc<str>);
 

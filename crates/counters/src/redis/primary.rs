@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 use super::address::Server;
@@ -15,8 +15,10 @@ use super::connection::{Connection, Seat};
 use super::dial::Dialler;
 use super::failure::Why;
 use super::health::Health;
+use super::lineage::Lineage;
 use super::settings::Settings;
 use super::trouble::Trouble;
+use crate::shared::node::LANES;
 
 /// How often a server is asked again who it is. What is known of it is never older than a second.
 const LEARN_EVERY: Duration = Duration::from_millis(500);
@@ -24,6 +26,8 @@ const LEARN_EVERY: Duration = Duration::from_millis(500);
 const PROBE_EVERY: Duration = Duration::from_millis(100);
 /// How long a reply is waited for. After that the connection is given up, and all its calls with it.
 pub(super) const LIFETIME: Duration = Duration::from_secs(5);
+/// How long a call waits for its turn in its lane: whoever waits for the call does not wait longer.
+const TURN: Duration = Duration::from_millis(20);
 
 /// A primary.
 pub(super) struct Primary {
@@ -41,6 +45,7 @@ pub(super) struct Primary {
     standing: watch::Sender<Standing>,
     /// It has slots, as far as is known.
     serving: AtomicBool,
+    lanes: [Arc<Semaphore>; LANES],
 }
 
 /// How a primary stands.
@@ -62,6 +67,8 @@ pub(super) struct Sent {
 pub(super) struct Means {
     pub(super) settings: Settings,
     pub(super) dialler: Dialler,
+    /// Which owners are one.
+    pub(super) lineage: Arc<Lineage>,
     /// The map of the slots may not be right any longer.
     pub(super) astray: Notify,
     /// Whoever waits for the connection says himself what is wrong.
@@ -74,6 +81,7 @@ impl Primary {
             server,
             connection: ArcSwapOption::empty(),
             breaker: Mutex::new(Breaker::new(means.settings.deadline)),
+            lanes: [(); LANES].map(|()| Arc::new(Semaphore::new(means.settings.in_lane))),
             means,
             calm: AtomicBool::new(true),
             open: AtomicBool::new(false),
@@ -88,7 +96,7 @@ impl Primary {
     pub(super) async fn keep(self: Arc<Self>) {
         let means = &self.means;
         loop {
-            let opening = Connection::open(&means.dialler, &self.server, &means.settings);
+            let opening = Connection::open(&means.dialler, &self.server, &means.settings, &means.lineage);
             let opened = timeout(means.settings.connect_timeout, opening).await;
             match opened.unwrap_or(Err(Trouble::TimedOut)) {
                 Ok(connection) => {
@@ -161,6 +169,16 @@ impl Primary {
             Some(connection) if !connection.is_closed() => connection.seat(),
             _ => Err(Why::NotConnected),
         }
+    }
+
+    /// Waits for a turn in a lane.
+    pub(super) async fn turn(&self, lane: usize) -> Result<OwnedSemaphorePermit, Why> {
+        let turn = self.lanes[lane % LANES].clone().acquire_owned();
+        timeout(TURN, turn)
+            .await
+            .ok()
+            .and_then(Result::ok)
+            .ok_or(Why::Full)
     }
 
     /// Waits until it is known whether the server can be used.

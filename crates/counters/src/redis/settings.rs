@@ -21,6 +21,8 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// How many calls may be under way on a connection.
     pub in_flight: usize,
+    /// How many of them in one lane. More than a server has to do at a time would only make the others wait.
+    pub in_lane: usize,
     /// Use servers that may forget counters when their memory is full.
     pub allow_eviction: bool,
     /// How TLS is spoken; `None` trusts the system's authorities. Only for addresses over TLS.
@@ -39,6 +41,7 @@ impl Settings {
             deadline: Duration::from_millis(2),
             connect_timeout: Duration::from_secs(1),
             in_flight: 1024,
+            in_lane: 16,
             allow_eviction: false,
             tls: None,
             scripts: Vec::new(),

@@ -6,6 +6,7 @@
 
 pub mod answer;
 pub mod call;
+mod crowd;
 pub mod node;
 pub mod slot;
 mod store;

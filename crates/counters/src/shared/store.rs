@@ -8,6 +8,7 @@ use tokio::time::timeout;
 use tollgate_core::{Decision, Timestamp};
 
 use super::call::Reply;
+use super::crowd::{Crowd, Place};
 use super::node::{Answer, Asked, Fail, Fallback, Holdings, Mono, Node, Outgoing, Step, Waiter};
 use crate::memory::{MemoryStore, StoreFull};
 use crate::sync::{AtomicU64, Ordering};
@@ -31,6 +32,7 @@ pub struct Wait {
     receiver: oneshot::Receiver<Answer>,
     store: Arc<SharedStore>,
     tag: Arc<str>,
+    _place: Place,
 }
 
 impl Wait {
@@ -40,6 +42,7 @@ impl Wait {
             mut receiver,
             store,
             tag,
+            _place,
         } = self;
         let mut waited = Duration::ZERO;
         while waited < PATIENCE {
@@ -76,6 +79,8 @@ pub enum Taken {
     Waits(Wait),
     /// The store is away.
     Away,
+    /// As many requests of its org wait as may.
+    Crowded,
 }
 
 /// What was decided without the store, for metrics.
@@ -91,6 +96,7 @@ pub struct Fallbacks {
 pub struct SharedStore {
     node: Node<oneshot::Sender<Answer>>,
     carrier: Box<dyn Carrier>,
+    crowd: Arc<Crowd>,
     clock: fn() -> Mono,
     calls: AtomicU64,
     decided_away: AtomicU64,
@@ -108,6 +114,7 @@ impl SharedStore {
         Arc::new(Self {
             node: Node::new(incarnation, capacity),
             carrier,
+            crowd: Arc::new(Crowd::new()),
             clock,
             calls: AtomicU64::new(0),
             decided_away: AtomicU64::new(0),
@@ -117,10 +124,13 @@ impl SharedStore {
 
     /// Decides a request, if what is held on lease suffices.
     pub fn decide(self: &Arc<Self>, asked: &Asked<'_>, decision: &mut Decision) -> Result<Taken, StoreFull> {
-        let mut receiver = None;
+        let (mut receiver, mut place) = (None, None);
+        let own = asked.levels.last().map_or(0, |level| level.home);
         let mut waiter = || {
             let (sender, waits) = oneshot::channel();
-            receiver = Some(waits);
+            // Whoever finds no place is passed over, as one who has stopped waiting.
+            place = self.crowd.enter(own);
+            receiver = place.is_some().then_some(waits);
             sender
         };
         let clock = self.clock;
@@ -133,16 +143,20 @@ impl SharedStore {
                 Ok(Taken::Decided(at))
             }
             Step::Waits(home) => {
-                let place = asked.levels.iter().position(|level| level.home == home);
-                let tag = asked.details.tag(place.unwrap_or(0));
-                let Some(receiver) = receiver.filter(|_| !self.carrier.is_away(&tag)) else {
+                let level = asked.levels.iter().position(|level| level.home == home);
+                let tag = asked.details.tag(level.unwrap_or(0));
+                if self.carrier.is_away(&tag) {
                     return Ok(Taken::Away);
+                }
+                let (Some(receiver), Some(place)) = (receiver, place) else {
+                    return Ok(Taken::Crowded);
                 };
                 self.send(home);
                 Ok(Taken::Waits(Wait {
                     receiver,
                     store: self.clone(),
                     tag,
+                    _place: place,
                 }))
             }
         }
@@ -191,6 +205,16 @@ impl SharedStore {
     /// The node's side, to be told about the fleet.
     pub fn node(&self) -> &Node<oneshot::Sender<Answer>> {
         &self.node
+    }
+
+    /// Says how many requests of one org may wait for the store.
+    pub fn set_most_waiting(&self, most: usize) {
+        self.crowd.set_most(most);
+    }
+
+    /// How many requests found no place to wait in.
+    pub fn turned_away(&self) -> u64 {
+        self.crowd.turned_away()
     }
 
     /// What is held.

@@ -12,6 +12,7 @@ mod servers;
 
 mod calls;
 mod cluster;
+mod lanes;
 mod outages;
 mod refusals;
 mod start;

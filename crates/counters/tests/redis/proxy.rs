@@ -17,7 +17,12 @@ struct State {
     mode: Mutex<Mode>,
     changed: Condvar,
     accepted: AtomicUsize,
+    lost: AtomicUsize,
 }
+
+/// How a connection has lost the reply of a call, if it has.
+const LOST: usize = 1;
+const SWALLOWED: usize = 2;
 
 #[derive(Default, Clone, Copy, PartialEq)]
 enum Mode {
@@ -27,6 +32,8 @@ enum Mode {
     Hold,
     /// Whoever sends a script's call gets no more replies, but a closed connection; the server does get the call.
     Lose,
+    /// The same without an end: the connection stays open, and nothing comes.
+    Swallow,
 }
 
 impl Proxy {
@@ -57,6 +64,11 @@ impl Proxy {
         self.state.accepted.load(Ordering::Relaxed)
     }
 
+    /// How many connections have lost replies.
+    pub fn lost(&self) -> usize {
+        self.state.lost.load(Ordering::Relaxed)
+    }
+
     /// Holds replies back until [`Proxy::pass`].
     pub fn hold(&self) {
         self.set(Mode::Hold);
@@ -65,6 +77,11 @@ impl Proxy {
     /// Loses the replies of calls, and their connections with them.
     pub fn lose(&self) {
         self.set(Mode::Lose);
+    }
+
+    /// Loses the replies of calls, and whatever comes after them, on connections that stay open.
+    pub fn swallow(&self) {
+        self.set(Mode::Swallow);
     }
 
     /// Passes everything on, what was held back first.
@@ -89,8 +106,16 @@ fn pass_on(client: &TcpStream, server: &TcpStream, state: &Arc<State>) {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
             let is_call = buffer[..read].windows(7).any(|word| word == b"EVALSHA");
-            if is_call && *shared.mode.lock().expect("no panic") == Mode::Lose {
-                calls.fetch_add(1, Ordering::SeqCst);
+            let mode = *shared.mode.lock().expect("no panic");
+            let loses = match mode {
+                Mode::Lose => Some(LOST),
+                Mode::Swallow => Some(SWALLOWED),
+                _ => None,
+            };
+            if let Some(how) = loses.filter(|_| is_call)
+                && calls.compare_exchange(0, how, Ordering::SeqCst, Ordering::SeqCst) == Ok(0)
+            {
+                shared.lost.fetch_add(1, Ordering::Relaxed);
             }
             if to.write_all(&buffer[..read]).is_err() {
                 break;
@@ -110,8 +135,11 @@ fn pass_on(client: &TcpStream, server: &TcpStream, state: &Arc<State>) {
                 .changed
                 .wait_while(mode, |mode| *mode == Mode::Hold)
                 .expect("no panic");
-            if called.load(Ordering::SeqCst) > 0 || to.write_all(&buffer[..read]).is_err() {
-                break;
+            match called.load(Ordering::SeqCst) {
+                SWALLOWED => {}
+                LOST => break,
+                _ if to.write_all(&buffer[..read]).is_err() => break,
+                _ => {}
             }
         }
         let _ = to.shutdown(Shutdown::Both);

@@ -119,6 +119,16 @@ impl Problem {
         }
     }
 
+    /// The caller asks too often for anything to be decided.
+    pub fn too_many(detail: impl Into<String>) -> Self {
+        Self {
+            status: 429,
+            error: "rate_limit_exceeded",
+            title: "Too many requests",
+            detail: detail.into(),
+        }
+    }
+
     /// Tollgate itself can't decide.
     pub fn unavailable(detail: impl Into<String>) -> Self {
         Self {

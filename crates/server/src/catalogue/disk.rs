@@ -8,7 +8,7 @@
 //! journal.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -137,6 +137,35 @@ impl Disk {
         })
     }
 
+    /// The file up to the last change that is in it whole, and that change. `None` if there is no file; one that is
+    /// longer than `most` bytes is an error.
+    pub(super) fn complete(&self, most: u64) -> io::Result<Option<(i64, Vec<u8>)>> {
+        let Some(file) = self.open()? else { return Ok(None) };
+        let mut text = Vec::new();
+        file.take(most + 1).read_to_end(&mut text)?;
+        if text.len() as u64 > most {
+            return Err(io::Error::other(format!("it is larger than {most} bytes")));
+        }
+        let mut end = text.len();
+        while let Some(last) = text[..end].iter().rposition(|byte| *byte == b'\n') {
+            let start = text[..last].iter().rposition(|byte| *byte == b'\n');
+            let start = start.map_or(0, |before| before + 1);
+            if let Some(Line::Complete(revision)) = Line::read(&text[start..last]) {
+                text.truncate(last + 1);
+                return Ok(Some((revision, text)));
+            }
+            end = start;
+        }
+        Ok(None)
+    }
+
+    /// Puts a whole file in this one's place.
+    pub(super) async fn replace(&self, text: &[u8]) -> io::Result<()> {
+        let mut file = self.renew().await?;
+        file.out.write_all(text)?;
+        file.place().map(|_| ())
+    }
+
     /// Appends states to the file.
     pub(super) fn append(&self, states: &[State], complete_to: i64) -> io::Result<()> {
         let mut text: Vec<u8> = states.iter().flat_map(|state| line(state).into_bytes()).collect();
@@ -175,15 +204,19 @@ impl NewFile {
     /// Ends it with what it holds, and puts it in place.
     pub(super) fn finish(mut self, revision: i64) -> io::Result<(File, Extent)> {
         writeln!(self.out, "[{revision}]")?;
-        let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.sync_all()?;
-        std::fs::rename(&self.draft, &self.path)?;
         let extent = Extent {
             revision,
             lines: self.lines,
             began: self.lines,
         };
-        Ok((file, extent))
+        Ok((self.place()?, extent))
+    }
+
+    fn place(self) -> io::Result<File> {
+        let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.sync_all()?;
+        std::fs::rename(&self.draft, &self.path)?;
+        Ok(file)
     }
 }
 

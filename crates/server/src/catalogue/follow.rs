@@ -11,6 +11,7 @@ use tollgate_catalog::snapshot::Snapshot;
 use super::contents::{Contents, Held, OF_AN_ORG, matters};
 use super::{Catalogue, CatalogueError};
 use crate::clock;
+use crate::metrics::Origin;
 use crate::serve::stopped;
 
 /// How often the database is asked, whatever was or was not announced: the net under notifications.
@@ -76,7 +77,7 @@ impl Catalogue {
             }
             self.metrics.catalogue_away(away);
             if !away {
-                self.metrics.catalogue_from_disk(false);
+                self.metrics.catalogue_from(Origin::Database);
             }
         }
     }

@@ -15,6 +15,7 @@ mod follow;
 mod keep;
 mod key_hashes;
 mod keys;
+mod mirror;
 mod of_file;
 mod references;
 mod rollouts;
@@ -40,6 +41,7 @@ pub use contents::Token;
 pub use disk::Disk;
 pub use documents::{TierName, read_document, read_list};
 pub use keys::KeyDocument;
+pub use mirror::Mirror;
 pub use whole::Kept;
 pub use write::{Outcome, Turn, WriteError};
 
@@ -106,7 +108,7 @@ impl From<RepositoryError> for CatalogueError {
 }
 
 impl Catalogue {
-    /// Puts all that the database holds in force beside the file's set. With what was `kept` on disk the database
+    /// Puts all that the database holds in force beside the file's set. With what was `kept` the database
     /// is not asked: it is followed from there when it answers again.
     pub async fn open(
         repository: Repository,
@@ -196,6 +198,12 @@ impl Catalogue {
         let extent = self.extent.load().as_deref().copied();
         let (disk, in_force) = (self.disk.clone(), self.in_force.subscribe());
         tokio::spawn(disk.keep(self.repository.clone(), extent, in_force, stop))
+    }
+
+    /// Keeps what is on disk in Redis, too, until told to stop.
+    pub fn keep_in_redis(&self, mirror: Arc<Mirror>, stop: watch::Receiver<bool>) -> JoinHandle<()> {
+        let (disk, in_force) = (self.disk.clone(), self.in_force.subscribe());
+        tokio::spawn(async move { mirror.keep(disk, in_force, stop).await })
     }
 
     /// Compiles everything with the file's set.

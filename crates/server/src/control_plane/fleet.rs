@@ -1,6 +1,7 @@
 //! `GET /v1/fleet`: the nodes that share counters, what they hold on lease, and how the store is.
 
 use serde_json::{Value, json};
+use tollgate_counters::shared::node::CLASSES;
 
 use super::answer::{Answer, Answered};
 use super::ask::Ask;
@@ -37,6 +38,8 @@ async fn get(ask: Ask) -> Answered {
             "sharedBy": 1,
             "leases": null,
             "fallback": null,
+            "mirror": null,
+            "accuracy": [],
         }),
     };
     Ok(Answer::ok(fleet))
@@ -63,6 +66,14 @@ fn shared(fleet: &Fleet) -> Value {
         })
     });
     let (holdings, fallbacks) = (fleet.shared.holdings(), fleet.shared.fallbacks());
+    let mirrored = fleet.mirror.seen();
+    let mirror = mirrored.index.map(|index| {
+        json!({
+            "revision": index.revision,
+            "bytes": index.bytes,
+            "writtenHere": mirrored.writer,
+        })
+    });
     json!({
         "region": fleet.region(),
         "store": {
@@ -87,7 +98,24 @@ fn shared(fleet: &Fleet) -> Value {
             "refused": fallbacks.closed,
             "seconds": fleet.away_for().as_secs_f64(),
         },
+        "mirror": mirror,
+        "accuracy": accuracy(fleet),
     })
+}
+
+/// What of the limits lies unused in the leases of all nodes, by how much may.
+fn accuracy(fleet: &Fleet) -> Vec<Value> {
+    let classes = CLASSES.iter().zip(fleet.unused_in_fleet());
+    let known = classes.filter(|(_, unused)| unused.counters > 0);
+    let shown = known.map(|((_, class), unused)| {
+        json!({
+            "class": class,
+            "counters": unused.counters,
+            "unusedPercent": unused.average() * 100.0,
+            "mostUnusedPercent": unused.most() * 100.0,
+        })
+    });
+    shown.collect()
 }
 
 fn millis(time: std::time::Duration) -> u64 {

@@ -48,7 +48,7 @@ pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> Response {
         },
         "catalogue": if plane.metrics.is_catalogue_away() { "away" } else { plane.catalogue.repository().backend() },
         "catalogueRevision": plane.catalogue.revision(),
-        "catalogueFrom": if plane.metrics.is_catalogue_from_disk() { "disk" } else { "database" },
+        "catalogueFrom": plane.metrics.catalogue_origin().name(),
         "policyFile": plane.catalogue.file().given.then_some(standing),
         "policyRevision": plane.metrics.revision(),
         "policies": snapshot.limits().len(),

@@ -43,7 +43,7 @@ pub(super) fn answer(
         }
     };
     let checked = plane.decide(turn, &request, Commit::Charge, turn.answer.as_ref());
-    let checked = checked.map_err(|undecided| Unanswered::after(0, undecided))?;
+    let checked = checked?;
     if !checked.decision.allowed {
         refuse(&checked, deny_403, reply);
     }

@@ -1,8 +1,15 @@
-//! `POST /v1/check/batch`: many decisions, in order, each on its own.
+//! `POST /v1/check/batch`: many decisions, each on its own, those of an org in order.
+//!
+//! Those that have to wait for the shared store wait together. A request of an org that has one waiting is not begun before
+//! that is decided, unless the two are the same: what is decided first then makes no difference.
+
+use std::collections::HashMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tollgate_counters::Commit;
+use tollgate_counters::shared::Wait;
+use tollgate_counters::shared::node::Answer;
 
 use super::check::{read, write_item};
 use super::reply::Reply;
@@ -19,6 +26,44 @@ const MAX_REQUESTS: usize = 1_000;
 struct BatchBody<'a> {
     #[serde(borrow)]
     requests: Vec<&'a RawValue>,
+}
+
+/// How far a batch has come that waits.
+#[derive(Debug)]
+pub(super) struct Progress {
+    items: Vec<Item>,
+}
+
+/// How far one of its requests has come.
+#[derive(Debug)]
+enum Item {
+    /// Nobody was asked yet.
+    New,
+    /// The shared store is asked, for so many times now.
+    Waits(Wait, u32),
+    /// It has answered.
+    Heard(Answer, u32),
+    /// This is the decision.
+    Written(Vec<u8>),
+}
+
+impl Progress {
+    /// Takes out what is waited for, with how often it was by then.
+    pub(super) fn waits(&mut self) -> Vec<(usize, Wait, u32)> {
+        let mut waits = Vec::new();
+        for (index, item) in self.items.iter_mut().enumerate() {
+            match std::mem::replace(item, Item::New) {
+                Item::Waits(wait, times) => waits.push((index, wait, times)),
+                other => *item = other,
+            }
+        }
+        waits
+    }
+
+    /// Notes what the store says.
+    pub(super) fn heard(&mut self, index: usize, answer: Answer, times: u32) {
+        self.items[index] = Item::Heard(answer, times);
+    }
 }
 
 pub(super) fn answer(
@@ -38,32 +83,61 @@ pub(super) fn answer(
     for (index, raw) in batch.requests.iter().enumerate() {
         bodies.push(read(raw.get().as_bytes()).map_err(|problem| at_index(index, problem))?);
     }
-    let mut answer = turn.answer.as_ref();
-    if answer.is_none() {
-        for (index, body) in bodies.iter().enumerate() {
-            let request = body.request(Some(turn.snapshot()), turn.now);
-            request.map_err(|error| at_index(index, error.into()))?;
-        }
-        reply.json();
-        reply.body.extend_from_slice(b"{\"decisions\":[");
-    }
-    // After a wait, what was decided before it is in the reply already.
-    for (index, body) in bodies.iter().enumerate().skip(turn.decided) {
+    let mut requests = Vec::with_capacity(bodies.len());
+    for (index, body) in bodies.iter().enumerate() {
         let request = body.request(Some(turn.snapshot()), turn.now);
-        let request = request.map_err(Problem::from)?;
-        let out = &mut reply.body;
-        if index > 0 && answer.is_none() {
-            out.push(b',');
-        }
-        let commit = if body.dry_run() {
+        requests.push(request.map_err(|error| at_index(index, error.into()))?);
+    }
+    let mut items = match turn.progress.take() {
+        Some(progress) => progress.items,
+        None => bodies.iter().map(|_| Item::New).collect(),
+    };
+    // The text of an org's request that waits; none of what comes later is the same as an empty one.
+    let mut waiting: HashMap<Option<&str>, &str> = HashMap::new();
+    for (index, request) in requests.iter().enumerate() {
+        let (text, org) = (batch.requests[index].get(), request.org);
+        let (answer, times) = match std::mem::replace(&mut items[index], Item::New) {
+            Item::New => match waiting.get(&org) {
+                Some(known) if *known != text => {
+                    waiting.insert(org, "");
+                    continue;
+                }
+                _ => (None, 0),
+            },
+            Item::Heard(answer, times) => (Some(answer), times),
+            other => {
+                items[index] = other;
+                continue;
+            }
+        };
+        let commit = if bodies[index].dry_run() {
             Commit::DryRun
         } else {
             Commit::Charge
         };
-        match plane.decide(turn, &request, commit, answer.take()) {
-            Ok(checked) => write_item(&checked, out),
-            Err(Undecided::Waits(wait)) => return Err(Unanswered::Waits(wait, index)),
-            Err(undecided) => write_problem(&undecided.into(), out),
+        let mut out = Vec::new();
+        match plane.decide(turn, request, commit, answer.as_ref()) {
+            Ok(checked) => write_item(&checked, &mut out),
+            Err(Undecided::Waits(wait)) => {
+                items[index] = Item::Waits(wait, times);
+                waiting.entry(org).or_insert(text);
+                continue;
+            }
+            Err(undecided) => write_problem(&undecided.into(), &mut out),
+        }
+        items[index] = Item::Written(out);
+    }
+    if !waiting.is_empty() {
+        return Err(Unanswered::AllWait(Progress { items }));
+    }
+    reply.json();
+    reply.body.extend_from_slice(b"{\"decisions\":[");
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            reply.body.push(b',');
+        }
+        if let Item::Written(written) = item {
+            reply.body.extend_from_slice(written);
         }
     }
     reply.body.extend_from_slice(b"]}");

@@ -29,7 +29,7 @@ pub(super) fn answer(
         Commit::Charge
     };
     let checked = plane.decide(turn, &request, commit, turn.answer.as_ref());
-    let checked = checked.map_err(|undecided| Unanswered::after(0, undecided))?;
+    let checked = checked?;
     if checked.decision.allowed || always_200 {
         reply.json();
     } else {
@@ -54,6 +54,12 @@ impl DataPlane {
     ) -> Result<Checked<'s>, Undecided> {
         let started = std::time::Instant::now();
         let (snapshot, now) = (turn.snapshot(), turn.now);
+        if let (Some(cap), Some(org), None) = (&self.org_cap, request.org, answer)
+            && !cap.admits(org, now)
+        {
+            self.metrics.org_asked_too_often();
+            return Err(Undecided::TooOften(cap.rate()));
+        }
         let checked = match answer {
             None => self.engine.check(snapshot, request, commit, now)?,
             Some(answer) => self.engine.resume(snapshot, request, commit, now, answer)?,
@@ -99,6 +105,10 @@ impl From<BodyError> for Problem {
 
 impl From<Undecided> for Problem {
     fn from(undecided: Undecided) -> Self {
-        Self::unavailable(format!("No decision could be made: {undecided}."))
+        let detail = format!("No decision could be made: {undecided}.");
+        match undecided {
+            Undecided::TooOften(_) => Self::too_many(detail),
+            _ => Self::unavailable(detail),
+        }
     }
 }

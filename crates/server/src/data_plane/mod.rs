@@ -27,10 +27,12 @@ use tollgate_counters::shared::Wait;
 use crate::answer::{HeaderStyles, Problem};
 use crate::engine::{Engine, Undecided};
 use crate::metrics::Metrics;
+use crate::org_cap::OrgCap;
 
 pub use server::{Limits, Server};
 pub use token::DataTokens;
 
+use batch::Progress;
 use head::Head;
 use reply::Reply;
 use token::Place;
@@ -48,6 +50,8 @@ pub struct DataPlane {
     pub trusted_proxies: Vec<IpNet>,
     /// What callers must show, if anything.
     pub tokens: Option<DataTokens>,
+    /// How often an org may ask, if that is limited.
+    pub org_cap: Option<Arc<OrgCap>>,
 }
 
 /// A request that has arrived whole.
@@ -60,15 +64,16 @@ struct Asked<'a, 'b> {
 /// Why a route has not answered.
 enum Unanswered {
     Problem(Problem),
-    /// For the shared store, after so many of a batch.
-    Waits(Wait, usize),
+    /// For the shared store.
+    Waits(Wait),
+    /// For the shared store, some requests of a batch.
+    AllWait(Progress),
 }
 
-impl Unanswered {
-    /// What could not be decided, after so many of a batch.
-    fn after(decided: usize, undecided: Undecided) -> Self {
+impl From<Undecided> for Unanswered {
+    fn from(undecided: Undecided) -> Self {
         match undecided {
-            Undecided::Waits(wait) => Self::Waits(wait, decided),
+            Undecided::Waits(wait) => Self::Waits(wait),
             undecided => Self::Problem(undecided.into()),
         }
     }
@@ -96,7 +101,8 @@ impl DataPlane {
         };
         match answered {
             Ok(()) => {}
-            Err(Unanswered::Waits(wait, decided)) => return Some(turn.wait(wait, decided)),
+            Err(Unanswered::Waits(wait)) => return Some(turn.wait(wait)),
+            Err(Unanswered::AllWait(progress)) => return Some(turn.wait_for_all(progress)),
             Err(Unanswered::Problem(problem)) => reply.problem(&problem),
         }
         self.metrics.observe_request(started.elapsed());

@@ -53,7 +53,7 @@ impl Reply {
         self.clear();
         self.status = problem.status;
         self.problem_json();
-        if problem.status == 503 {
+        if matches!(problem.status, 429 | 503) {
             self.header("retry-after", b"1");
         }
         write_problem(problem, &mut self.body);

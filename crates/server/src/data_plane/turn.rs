@@ -3,7 +3,11 @@
 //! Routes are plain functions. One that can't decide yet says what it [`Waits`] for; the connection waits, and calls
 //! it again with what it has heard. The request is then read once more, which costs far less than the way to the store.
 
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Instant;
 
 use arc_swap::Guard;
@@ -12,6 +16,7 @@ use tollgate_core::Timestamp;
 use tollgate_counters::shared::Wait;
 use tollgate_counters::shared::node::Answer;
 
+use super::batch::Progress;
 use crate::clock;
 use crate::engine::{Engine, MOST_WAITS};
 
@@ -28,9 +33,9 @@ pub(super) struct Turn {
     pub(super) now: Timestamp,
     /// When it arrived.
     pub(super) started: Instant,
-    /// How many of a batch are decided already.
-    pub(super) decided: usize,
-    /// What the one at hand waited for.
+    /// How far a batch has come.
+    pub(super) progress: Cell<Option<Progress>>,
+    /// What it waited for.
     pub(super) answer: Option<Answer>,
     /// How often it has waited.
     waits: u32,
@@ -38,7 +43,8 @@ pub(super) struct Turn {
 
 /// A turn that has to wait.
 pub(super) struct Waits {
-    wait: Wait,
+    /// What for; a batch knows that itself.
+    wait: Option<Wait>,
     turn: Turn,
 }
 
@@ -50,7 +56,7 @@ impl Turn {
             snapshot: Held::Borrowed(engine.snapshot()),
             now: clock::now(),
             started,
-            decided: 0,
+            progress: Cell::new(None),
             answer: None,
             waits: 0,
         }
@@ -64,20 +70,31 @@ impl Turn {
         }
     }
 
-    /// Breaks off until the store has been heard, with so many of a batch decided.
-    pub(super) fn wait(self, wait: Wait, decided: usize) -> Waits {
+    /// Breaks off until the store has been heard.
+    pub(super) fn wait(self, wait: Wait) -> Waits {
+        Waits {
+            wait: Some(wait),
+            turn: self.held(),
+        }
+    }
+
+    /// Breaks off until the store has been heard on all that a batch waits for.
+    pub(super) fn wait_for_all(self, progress: Progress) -> Waits {
+        self.progress.set(Some(progress));
+        Waits {
+            wait: None,
+            turn: self.held(),
+        }
+    }
+
+    fn held(self) -> Self {
         let snapshot = match self.snapshot {
             Held::Borrowed(snapshot) => Guard::into_inner(snapshot),
             Held::Kept(snapshot) => snapshot,
         };
-        Waits {
-            wait,
-            turn: Self {
-                snapshot: Held::Kept(snapshot),
-                decided,
-                waits: if decided == self.decided { self.waits } else { 0 },
-                ..self
-            },
+        Self {
+            snapshot: Held::Kept(snapshot),
+            ..self
         }
     }
 }
@@ -85,15 +102,50 @@ impl Turn {
 impl Waits {
     /// Waits for the answer, or until there will be none.
     pub(super) async fn heard(self) -> Turn {
-        let waits = self.turn.waits + 1;
-        let answer = match self.wait.answer().await {
-            Answer::Again if waits >= MOST_WAITS => Answer::Away,
-            answer => answer,
-        };
-        Turn {
-            answer: Some(answer),
-            waits,
-            ..self.turn
+        let mut turn = self.turn;
+        if let Some(wait) = self.wait {
+            turn.waits += 1;
+            turn.answer = Some(answered(wait, turn.waits).await);
+        } else if let Some(mut progress) = turn.progress.take() {
+            let waits = progress.waits().into_iter();
+            let waits = waits.map(|(index, wait, times)| async move {
+                (index, answered(wait, times + 1).await, times + 1)
+            });
+            for (index, answer, times) in all(waits).await {
+                progress.heard(index, answer, times);
+            }
+            turn.progress.set(Some(progress));
         }
+        turn
     }
+}
+
+/// What the store says to whoever has waited so often.
+async fn answered(wait: Wait, times: u32) -> Answer {
+    match wait.answer().await {
+        Answer::Again if times >= MOST_WAITS => Answer::Away,
+        answer => answer,
+    }
+}
+
+/// What all of some futures come to.
+async fn all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    let mut left: Vec<Pin<Box<_>>> = futures.map(Box::pin).collect();
+    let mut ready = Vec::with_capacity(left.len());
+    poll_fn(|context| {
+        left.retain_mut(|future| match future.as_mut().poll(context) {
+            Poll::Ready(output) => {
+                ready.push(output);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if left.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    ready
 }

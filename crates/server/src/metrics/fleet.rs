@@ -4,6 +4,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use tollgate_counters::shared::node::CLASSES;
 
 use crate::fleet::Fleet;
 
@@ -42,6 +43,11 @@ pub(super) fn encode(fleet: &Fleet, encoder: &mut DescriptorEncoder<'_>) -> Resu
             holdings.losses,
         ),
         (
+            "store_crowded",
+            "Requests refused because as many of their org waited for the shared store as may",
+            fleet.shared.turned_away(),
+        ),
+        (
             "fallback_decisions",
             "Decisions made by a limit's fallback",
             fallbacks.decided,
@@ -55,6 +61,14 @@ pub(super) fn encode(fleet: &Fleet, encoder: &mut DescriptorEncoder<'_>) -> Resu
     for (name, help, value) in counters {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         ConstCounter::new(value).encode(family.encode_family(&region)?)?;
+    }
+    let help = "Part of a limit that lies unused in this node's leases, by the accuracy of its policy: average and most";
+    let mut family = encoder.encode_descriptor("lease_unused_ratio", help, None, MetricType::Gauge)?;
+    for ((_, class), unused) in CLASSES.iter().zip(fleet.unused()) {
+        for (of, ratio) in [("average", unused.average()), ("most", unused.most())] {
+            let labels = [("region", fleet.region()), ("accuracy", class), ("of", of)];
+            ConstGauge::new(ratio).encode(family.encode_family(&labels)?)?;
+        }
     }
     let help = "Time for which the shared store did not answer";
     let mut family = encoder.encode_descriptor("fallback_seconds", help, None, MetricType::Counter)?;

@@ -45,6 +45,28 @@ struct Block {
     request_seconds: Histogram,
 }
 
+/// Where the catalogue in force came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Its database.
+    Database,
+    /// What this node had kept of it.
+    Disk,
+    /// What another node had kept of it.
+    Redis,
+}
+
+impl Origin {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Database => "database",
+            Self::Disk => "disk",
+            Self::Redis => "redis",
+        }
+    }
+}
+
 /// All that is counted.
 #[derive(Debug)]
 pub struct Metrics {
@@ -57,8 +79,9 @@ pub struct Metrics {
     certificate_reload_failures: AtomicU64,
     handshake_failures: AtomicU64,
     catalogue_away: AtomicU64,
-    catalogue_from_disk: AtomicU64,
+    catalogue_from: ArcSwap<Origin>,
     admin_limited: AtomicU64,
+    org_asked_too_often: AtomicU64,
     policy_propagation_seconds: Histogram,
     /// The keys of the OIDC issuer.
     pub oidc: OidcMetrics,
@@ -83,8 +106,9 @@ impl Default for Metrics {
             certificate_reload_failures: AtomicU64::new(0),
             handshake_failures: AtomicU64::new(0),
             catalogue_away: AtomicU64::new(0),
-            catalogue_from_disk: AtomicU64::new(0),
+            catalogue_from: ArcSwap::from_pointee(Origin::Database),
             admin_limited: AtomicU64::new(0),
+            org_asked_too_often: AtomicU64::new(0),
             policy_propagation_seconds: Histogram::default(),
             oidc: OidcMetrics::default(),
             certificates: CertificateMetrics::default(),
@@ -134,20 +158,24 @@ impl Metrics {
         self.admin_limited.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Notes that an org asked for more decisions than it may.
+    pub fn org_asked_too_often(&self) {
+        self.org_asked_too_often.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Notes whether the catalogue's database answers.
     pub fn catalogue_away(&self, away: bool) {
         self.catalogue_away.store(u64::from(away), Ordering::Relaxed);
     }
 
-    /// Notes whether what is in force came from disk, and no database has confirmed it since.
-    pub fn catalogue_from_disk(&self, from_disk: bool) {
-        self.catalogue_from_disk
-            .store(u64::from(from_disk), Ordering::Relaxed);
+    /// Notes where what is in force came from, if no database has confirmed it since.
+    pub fn catalogue_from(&self, origin: Origin) {
+        self.catalogue_from.store(Arc::new(origin));
     }
 
-    /// Whether what is in force came from disk.
-    pub fn is_catalogue_from_disk(&self) -> bool {
-        self.catalogue_from_disk.load(Ordering::Relaxed) > 0
+    /// Where what is in force came from.
+    pub fn catalogue_origin(&self) -> Origin {
+        **self.catalogue_from.load()
     }
 
     /// Whether the catalogue's database does not answer.
@@ -260,7 +288,12 @@ impl Collector for Scrape {
             (
                 "catalogue_from_disk",
                 "1 while the catalogue in force was read from disk and no database has confirmed it",
-                u64::from(self.metrics.is_catalogue_from_disk()),
+                u64::from(self.metrics.catalogue_origin() == Origin::Disk),
+            ),
+            (
+                "catalogue_from_redis",
+                "1 while the catalogue in force was read from Redis and no database has confirmed it",
+                u64::from(self.metrics.catalogue_origin() == Origin::Redis),
             ),
             (
                 "rollout_open",
@@ -308,6 +341,11 @@ impl Collector for Scrape {
                 "admin_limited",
                 "Requests that the control plane's own limits refused",
                 self.metrics.admin_limited.load(Ordering::Relaxed),
+            ),
+            (
+                "org_rate_limited",
+                "Requests of orgs that asked more often than --max-org-rate",
+                self.metrics.org_asked_too_often.load(Ordering::Relaxed),
             ),
         ];
         for (name, help, value) in counters {

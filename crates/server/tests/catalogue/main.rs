@@ -10,12 +10,15 @@ mod common;
 mod fleet;
 #[path = "../../../catalog/tests/repository/postgres.rs"]
 mod postgres;
+#[path = "../../../counters/tests/redis/servers.rs"]
+mod servers;
 
 mod away;
 mod disk;
 mod frozen;
 mod killed;
 mod listen;
+mod mirror;
 mod once;
 mod propagation;
 mod reload;

@@ -23,11 +23,12 @@ fn flushed_in_the_middle() {
     println!("{} before, {} after", before.allowed, after.allowed);
     assert!(before.allowed > 0 && before.denied == 0, "{before:?}");
     assert!(before.allowed + after.allowed <= LIMIT, "{before:?} {after:?}");
-    // The node that finds it out first says so.
-    wait_for("a node that tells of it", || {
-        let told = |node: &Server| node.stderr().contains("Redis has lost its counters");
-        nodes.iter().any(told).then_some(())
+    // Every node says so, once.
+    let told = |node: &Server| node.stderr().matches("Redis has lost its counters").count();
+    wait_for("all nodes to tell of it", || {
+        nodes.iter().all(|node| told(node) > 0).then_some(())
     });
+    assert_eq!(nodes.each_ref().map(told), [1; 3]);
     let losses = |node: &Server| node.counted("tollgate_store_losses_total{region=\"local\"}");
     assert!(
         nodes.iter().map(losses).sum::<u64>() > 0,
@@ -78,8 +79,8 @@ fn a_node_that_ends_in_order_gives_back_what_it_had() {
     let total = before.allowed + after.allowed;
     println!("{total} of {LIMIT}");
     assert!(total <= LIMIT, "{before:?} {after:?}");
-    // Of two leases that a node held of one counter only the last can come back.
-    assert!(total * 100 >= LIMIT * 99, "{before:?} {after:?}");
+    // Of two leases that a node held of one counter only the last can come back; both are 2.5 % of the limit.
+    assert!(total * 100 >= LIMIT * 97, "{before:?} {after:?}");
 }
 
 #[test]

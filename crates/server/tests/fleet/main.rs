@@ -12,9 +12,17 @@ mod common;
 #[path = "../../../counters/tests/redis/servers.rs"]
 mod servers;
 
+#[path = "../../../counters/tests/redis/proxy.rs"]
+mod proxy;
+
+mod batch;
+mod bulkheads;
 mod cluster;
+mod isolation;
 mod limits;
 mod load;
 mod losses;
+mod lost_replies;
 mod outages;
+mod replicas;
 mod told;

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::common::wait_for;
-use crate::load::{ORG, nodes};
+use crate::load::{ORG, hammer_at, nodes};
 use crate::servers;
 
 #[test]
@@ -22,6 +22,62 @@ fn nodes_store_and_leases_are_shown() {
     assert!(fleet["leases"]["calls"].as_u64().unwrap() >= 1, "{fleet}");
     let ready = nodes[0].ask_admin("GET", "/readyz").send().expect(200);
     assert_eq!(ready["store"], "redis");
+}
+
+#[test]
+fn what_lies_on_lease_is_not_shown_as_left_twice() {
+    let redis = servers::Server::start();
+    let policy = "{id: p, scope: org, algorithm: fixed_window, limit: 10000, window: 366d}".to_owned();
+    let [node] = nodes::<1>(&[policy], &redis.url());
+    // Quick enough that tokens are borrowed.
+    for asked in 1..=100 {
+        node.allowed(&json!({"orgId": ORG, "cost": 10}));
+        let left = node.left("p", &json!({"orgId": ORG}));
+        assert!(left <= 10_000 - 10 * asked, "{left} after {asked} times 10");
+    }
+    let fleet = node.platform_admin().get("/v1/fleet").expect(200);
+    assert!(fleet["leases"]["tokens"].as_u64().unwrap() > 0, "{fleet}");
+}
+
+#[test]
+fn what_lies_unused_is_measured_by_class_and_within_it() {
+    let redis = servers::Server::start();
+    let policies = [
+        "{id: a, scope: org, algorithm: fixed_window, limit: 100000, window: 366d, failMode: closed}",
+        "{id: b, scope: key, algorithm: fixed_window, limit: 100000, window: 366d, accuracy: exact, failMode: closed}",
+        "{id: c, scope: app, algorithm: fixed_window, limit: 100000, window: 366d, accuracy: 1%, failMode: closed}",
+    ];
+    let leased = [policies[0], policies[2]].map(str::to_owned);
+    let nodes = nodes::<2>(&leased, &redis.url());
+    let addresses = nodes.each_ref().map(|node| node.http);
+    let over = std::sync::atomic::AtomicBool::new(false);
+    let fleet = std::thread::scope(|scope| {
+        let enough = |_: &crate::load::Tally| over.load(std::sync::atomic::Ordering::Relaxed);
+        let load = scope.spawn(move || hammer_at(&addresses, "a", enough));
+        let class = |fleet: &serde_json::Value, name: &str| {
+            let classes = fleet["accuracy"].as_array().unwrap().clone();
+            classes.into_iter().find(|one| one["class"] == name)
+        };
+        let fleet = wait_for("leases of both nodes", || {
+            let fleet = nodes[0].platform_admin().get("/v1/fleet").expect(200);
+            let (five, one) = (class(&fleet, "5%")?, class(&fleet, "1%")?);
+            let held = |class: &serde_json::Value| class["unusedPercent"].as_f64().unwrap() > 0.0;
+            (held(&five) && held(&one)).then_some((five, one))
+        });
+        over.store(true, std::sync::atomic::Ordering::Relaxed);
+        load.join().unwrap();
+        fleet
+    });
+    println!("{fleet:?}");
+    assert!(fleet.0["mostUnusedPercent"].as_f64().unwrap() <= 5.0, "{fleet:?}");
+    assert!(fleet.1["mostUnusedPercent"].as_f64().unwrap() <= 1.0, "{fleet:?}");
+    // Where every decision is the store's, nothing lies about.
+    let exact = crate::load::nodes::<1>(&[policies[1].to_owned()], &redis.url());
+    exact[0].allowed(&json!({"orgId": ORG, "keyId": "k"}));
+    let series =
+        |of: &str| format!("tollgate_lease_unused_ratio{{region=\"local\",accuracy=\"exact\",of=\"{of}\"}}");
+    let metrics = exact[0].metrics();
+    assert!(metrics.contains(&format!("{} 0", series("most"))), "{metrics}");
 }
 
 #[test]

@@ -113,6 +113,7 @@ impl<W: Waiter> Node<W> {
             home,
             number,
             tag: line.tag.clone(),
+            lane: line.lane,
             call: draft.call,
         })
     }

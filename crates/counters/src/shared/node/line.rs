@@ -71,6 +71,7 @@ pub(super) struct Given {
 #[derive(Debug)]
 pub(super) struct Line<W> {
     pub(super) tag: Arc<str>,
+    pub(super) lane: usize,
     pub(super) queue: VecDeque<Waiting<W>>,
     pub(super) flight: Option<Flight<W>>,
     pub(super) low: SmallVec<[CounterKey; 4]>,
@@ -89,6 +90,7 @@ impl<W: Waiter> Line<W> {
     pub(super) fn new(tag: Arc<str>) -> Self {
         Self {
             tag,
+            lane: 0,
             queue: VecDeque::new(),
             flight: None,
             low: SmallVec::new(),

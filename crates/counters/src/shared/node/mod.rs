@@ -11,6 +11,7 @@ mod line;
 mod pool;
 mod reply;
 mod size;
+mod unused;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,6 +30,7 @@ use size::nanos;
 
 pub use away::{Fail, Fallback};
 pub use size::BASIS;
+pub use unused::{CLASSES, Unused};
 
 /// A node's own time in nanoseconds, on a clock that never goes back and counts the time that the machine sleeps.
 pub type Mono = u64;
@@ -43,7 +45,14 @@ pub trait Details {
     fn accuracy(&self, place: usize) -> u16;
     /// What a former's counter is called.
     fn former(&self, place: usize) -> Name;
+    /// Which lane to the store calls about a level's home take, below [`LANES`].
+    fn lane(&self, _place: usize) -> usize {
+        0
+    }
 }
+
+/// Lanes to the store: calls in one don't hold up those in another.
+pub const LANES: usize = 8;
 
 /// A request to be decided.
 #[derive(Clone, Copy)]
@@ -125,6 +134,8 @@ pub struct Outgoing {
     pub number: u64,
     /// What its counters are told from others by.
     pub tag: Arc<str>,
+    /// Which lane it takes.
+    pub lane: usize,
     /// The call.
     pub call: Call,
 }
@@ -172,6 +183,8 @@ pub struct Node<W> {
     unspent: AtomicU64,
     losses: AtomicU64,
     next_sweep: AtomicUsize,
+    /// What lay unused in each shard when it was last swept, by class.
+    unused: Mutex<Vec<[Unused; CLASSES.len()]>>,
 }
 
 const SHARD_BITS: u32 = 8;
@@ -223,6 +236,7 @@ impl<W: Waiter> Node<W> {
             unspent: AtomicU64::new(0),
             losses: AtomicU64::new(0),
             next_sweep: AtomicUsize::new(0),
+            unused: Mutex::new(vec![Default::default(); 1 << SHARD_BITS]),
         }
     }
 
@@ -246,6 +260,17 @@ impl<W: Waiter> Node<W> {
             unspent: self.unspent.load(Ordering::Relaxed),
             losses: self.losses.load(Ordering::Relaxed),
         }
+    }
+
+    /// What lies unused on this node, of the limits of each of the [`CLASSES`], as the last sweeps saw it.
+    pub fn unused(&self) -> [Unused; CLASSES.len()] {
+        let mut all = [Unused::default(); CLASSES.len()];
+        for shard in self.unused.lock().iter() {
+            for (sum, of_shard) in all.iter_mut().zip(shard) {
+                *sum = sum.and(*of_shard);
+            }
+        }
+        all
     }
 
     /// Decides a request from what is held, if that is possible. The clock is read when tokens are about to be
@@ -378,13 +403,17 @@ impl<W: Waiter> Node<W> {
         for line in lines.values_mut() {
             line.give_back(pools, now, all, &self.unspent);
         }
+        let mut unused = [Unused::default(); CLASSES.len()];
         pools.retain(|_, pool| {
+            let class = &mut unused[unused::class_of(pool.accuracy)];
+            *class = class.and(Unused::of(pool, now));
             let idle = now.saturating_sub(pool.used) > IDLE;
             let refused = pool.refusal.is_some_and(|refusal| now < refusal.until);
             !idle || refused || !pool.leases.is_empty() || pool.owed > 0
         });
         self.pools.fetch_sub(before - pools.len(), Ordering::Relaxed);
         lines.retain(|_, line| !line.is_idle(pools));
+        self.unused.lock()[next] = unused;
         let due = lines.iter().filter(|(_, line)| line.has_something());
         due.map(|(home, _)| *home).collect()
     }
@@ -514,6 +543,7 @@ impl<W: Waiter> Node<W> {
         let place = foreign.unwrap_or(asked.levels.len() - 1);
         let line = locked.shard(home).lines.entry(home);
         let line = line.or_insert_with(|| Line::new(asked.details.tag(place)));
+        line.lane = asked.details.lane(place);
         line.push(waiting);
         Step::Waits(home)
     }

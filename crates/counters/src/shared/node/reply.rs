@@ -33,7 +33,7 @@ impl<W: Waiter> Node<W> {
         let Some(line) = lines.get_mut(&home) else {
             return told;
         };
-        let Some(flight) = line.flight.take_if(|flight| flight.number == number) else {
+        let Some(mut flight) = line.flight.take_if(|flight| flight.number == number) else {
             return told;
         };
         match reply {
@@ -44,8 +44,7 @@ impl<W: Waiter> Node<W> {
                     self.losses.fetch_add(1, Ordering::Relaxed);
                 }
                 self.note_trip(now.saturating_sub(flight.sent));
-                self.take_grants(line, pools, &flight, done, now);
-                for (waiting, seen) in flight.needs.into_iter().zip(&done.verdicts) {
+                for (waiting, seen) in flight.needs.drain(..).zip(&done.verdicts) {
                     let times = Times {
                         at: done.now,
                         sent: flight.sent,
@@ -54,6 +53,8 @@ impl<W: Waiter> Node<W> {
                     let answer = take_verdict(pools, &waiting, seen, &times, kept);
                     told.push((waiting.waiter, answer));
                 }
+                // Leases are lent after all needs, so that their numbers are the later ones.
+                self.take_grants(line, pools, &flight, done, now);
                 let borrowed = flight.borrows.into_iter();
                 told.extend(borrowed.map(|waiting| (waiting.waiter, Answer::Again)));
             }

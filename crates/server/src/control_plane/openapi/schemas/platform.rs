@@ -161,10 +161,38 @@ fn standing() -> Vec<(&'static str, Value)> {
                     json!({"type": ["object", "null"]}),
                     "What was decided without the store.",
                 )
+                .needs(
+                    "mirror",
+                    json!({"type": ["object", "null"]}),
+                    "The catalogue's copy in Redis.",
+                )
+                .needs(
+                    "accuracy",
+                    list(&unused()),
+                    "What lies unused in the leases of all nodes, by the accuracy that policies ask for.",
+                )
                 .schema(),
         ),
         ("Readiness", readiness()),
     ]
+}
+
+fn unused() -> Value {
+    let percent = || json!({"type": "number", "minimum": 0});
+    Object::answered("What lies unused of the limits of one class.")
+        .needs(
+            "class",
+            one_of(&["exact", "1%", "5%", "10%", "more"]),
+            "The `accuracy` of their policies, at most.",
+        )
+        .needs("counters", json!({"type": "integer"}), "How many are in use.")
+        .needs("unusedPercent", percent(), "Of the limit, on average.")
+        .needs(
+            "mostUnusedPercent",
+            percent(),
+            "Of the limit of which the most is.",
+        )
+        .schema()
 }
 
 fn readiness() -> Value {
@@ -181,7 +209,11 @@ fn readiness() -> Value {
             json!({"type": "integer"}),
             "The last change that is in force here.",
         )
-        .needs("catalogueFrom", one_of(&["disk", "database"]), "")
+        .needs(
+            "catalogueFrom",
+            one_of(&["disk", "redis", "database"]),
+            "Where it was read from; `database` once that has answered.",
+        )
         .shows(
             "policyFile",
             one_of(&["inForce", "refused", "waiting"]),
