@@ -57,7 +57,8 @@ end
 -- A missing sentinel, another owner or a clock far back begin a new generation.
 local lost = back or not sentinel or sentinel:sub(17) ~= owner
 if lost then
-  began = (sentinel and began == now) and now + 1 or now
+  -- Later than every one before, even if the clock waits for what it once showed.
+  began = (sentinel and not back and began >= now) and began + 1 or now
 end
 if lost or now >= highest + 100000 then
   call('SET', KEYS[1], pack('<dd', began, now) .. owner, 'EX', '34560000')
@@ -672,19 +673,19 @@ for _ = 1, wants do
         local count = kind == SLIDING and C or B
         counter[count] = math.min(counter[count] + amount, MOST)
       end
-      -- A node has one lease of a counter; of more than 32 nodes the one whose lease ends first is not awaited.
+      -- Two leases of a node are awaited: what is left of one when the next is lent. Of more only the latest.
       local all = leases(counter)
-      local own, first
-      for place, lease in ipairs(all) do
-        if lease[1] == node then
-          own = place
-        end
-        if not first or lease[4] < all[first][4] then
-          first = place
+      local own, oldest = 0, 1
+      for place = #all, 1, -1 do
+        if all[place][1] == node then
+          own, oldest = own + 1, place
         end
       end
-      if own or #all == 32 then
-        local lease = table.remove(all, own or first)
+      if own < 2 then
+        oldest = 1
+      end
+      if own >= 2 or #all >= 32 then
+        local lease = table.remove(all, oldest)
         if kind == LOG then
           counter[LENT] = counter[LENT] - lease[3]
           enter(counter, lease[4], lease[3])

@@ -9,8 +9,10 @@ use super::Bug;
 
 /// How long a counter is kept at least after it stopped to matter, and how far its expiry is moved ahead at least.
 const GRACE: Micros = 300_000_000;
-/// The most leases whose return is still awaited. Of a node that has more, only the last can come back.
+/// The most leases whose return is still awaited, and the most of one node: what is left of one when the next is
+/// lent. Of more only the latest can come back.
 const MOST_LENT: usize = 32;
+const MOST_OF_NODE: usize = 2;
 /// Soft limits count no further.
 const MOST: u64 = 1 << 52;
 /// The most entries of a log. Only soft limits reach it.
@@ -44,7 +46,7 @@ pub(super) struct Counter {
     numbers: [u64; 3],
     /// What a log holds, oldest first: when, how much.
     log: VecDeque<(Micros, u64)>,
-    /// At most one of a node. Windows: of the present window. Logs: not in the log yet.
+    /// The oldest first. Windows: of the present window. Logs: not in the log yet.
     lent: Vec<Lent>,
     /// The lease that was a bucket's last charge.
     tail: Option<LeaseId>,
@@ -355,14 +357,13 @@ impl Counter {
             return self.enter(now, amount);
         }
         let of_node = |lent: &Lent| lent.id.node == id.node;
-        if self.lent.len() == MOST_LENT && !self.lent.iter().any(of_node) {
-            let first = (0..MOST_LENT).min_by_key(|place| self.lent[*place].until);
-            let lent = self.lent.remove(first.unwrap_or(0));
-            if log {
-                self.enter(lent.until, lent.amount);
-            }
+        let mut gone = None;
+        if self.lent.iter().filter(|lent| of_node(lent)).count() >= MOST_OF_NODE {
+            gone = self.lent.iter().position(of_node);
+        } else if self.lent.len() >= MOST_LENT {
+            gone = Some(0);
         }
-        if let Some(place) = self.lent.iter().position(of_node) {
+        if let Some(place) = gone {
             let lent = self.lent.remove(place);
             if log {
                 self.enter(lent.until, lent.amount);
