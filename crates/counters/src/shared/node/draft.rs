@@ -1,5 +1,8 @@
 //! The next call of a line, put together.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tollgate_core::{CounterKey, Mode, Timestamp};
 
@@ -21,6 +24,8 @@ struct Draft {
     call: Call,
     /// Counters to borrow of, and what at least.
     wanted: SmallVec<[(CounterKey, u64); 8]>,
+    /// The counters of stacks that are to be decided, and whether they can refuse.
+    stacks: Vec<SmallVec<[(CounterKey, bool); 4]>>,
 }
 
 impl<W: Waiter> Node<W> {
@@ -54,6 +59,7 @@ impl<W: Waiter> Node<W> {
                 ..Call::default()
             },
             wanted: SmallVec::new(),
+            stacks: Vec::new(),
         };
         draft.take_waiting(line, &mut flight);
         for key in line.low.drain(..) {
@@ -63,11 +69,14 @@ impl<W: Waiter> Node<W> {
             self.nodes.load(Ordering::Relaxed),
             self.trip.load(Ordering::Relaxed),
         );
+        let mut target = |pool: &mut Pool| pool.target(nodes, trip, instant(store), now);
+        draft.want_whole_stacks(pools, &mut target, now);
         for (key, lacking) in draft.wanted.clone() {
             let (Some(pool), Some(terms)) = (pools.get_mut(&key), line.terms.get(&key)) else {
                 continue;
             };
-            let amount = pool.want(nodes, trip, instant(store), now).max(lacking);
+            let held = target(pool);
+            let amount = pool.want(held, now).max(lacking);
             if amount == 0 {
                 continue;
             }
@@ -126,6 +135,7 @@ impl Draft {
                 break;
             };
             let mut parts = Vec::new();
+            let mut stack = SmallVec::new();
             for item in &waiting.items {
                 line.terms.insert(item.key, item.terms);
                 parts.push(Part {
@@ -135,12 +145,17 @@ impl Draft {
                     cost: item.cost,
                     mode: item.mode,
                 });
-                self.want(item.key, if waiting.borrows { item.cost } else { 0 });
+                if waiting.borrows {
+                    self.want(item.key, item.cost);
+                } else if item.cost > 0 {
+                    stack.push((item.key, item.mode == Mode::Enforce));
+                }
             }
             self.add_formers(&waiting);
             if waiting.borrows {
                 flight.borrows.push(waiting);
             } else {
+                self.stacks.push(stack);
                 self.call.needs.push(Need {
                     commit: waiting.commit,
                     parts,
@@ -179,6 +194,30 @@ impl Draft {
             let known = &mut self.call.subjects[own].formers;
             if own != former && !known.contains(&former) {
                 known.push(former);
+            }
+        }
+    }
+
+    /// Borrows ahead for stacks that can then be decided here. Where one level has to be asked each time, or
+    /// was just refused, tokens of the others would lie unused.
+    fn want_whole_stacks(
+        &mut self,
+        pools: &mut HashMap<CounterKey, Pool, RandomState>,
+        target: &mut impl FnMut(&mut Pool) -> u64,
+        now: Mono,
+    ) {
+        for stack in std::mem::take(&mut self.stacks) {
+            let mut can_be_held = true;
+            for (key, enforced) in &stack {
+                let Some(pool) = pools.get_mut(key) else { continue };
+                let lends = target(pool) > 0;
+                can_be_held &= match pool.refusal {
+                    Some(refusal) => !enforced && now < refusal.until,
+                    None => lends,
+                };
+            }
+            for (key, _) in stack.into_iter().filter(|_| can_be_held) {
+                self.want(key, 0);
             }
         }
     }

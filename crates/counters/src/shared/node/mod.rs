@@ -312,7 +312,7 @@ impl<W: Waiter> Node<W> {
             if let (false, Some(refusal)) = (fits, pool.refusal) {
                 refused_until = refused_until.max(refusal.until);
             }
-            if allowed && pool.runs_low(now) {
+            if charged && pool.runs_low(now) {
                 low = Some(level.home);
                 let (home, key) = (level.home, level.key);
                 if let Some(line) = locked.shard(home).lines.get_mut(&home) {
@@ -475,7 +475,6 @@ impl<W: Waiter> Node<W> {
         for (place, level) in asked.levels.iter().enumerate() {
             let Some(pool) = locked.pool(level) else { continue };
             if level.home == home {
-                pool.asked_for(level.cost);
                 waiting.items.push(Item {
                     place,
                     key: level.key,

@@ -54,9 +54,11 @@ pub(super) struct Pool {
     pub(super) sizes: Sizes,
     /// Tokens a second, as of late.
     pub(super) rate: u64,
-    /// Spent or asked for since `marked`.
+    /// Spent since `marked`.
     spent: u64,
     marked: Mono,
+    /// What ended unspent, and when that was true.
+    lost: (u64, Mono),
     /// It is not asked for more before.
     pub(super) sated_until: Mono,
     /// When it was last asked about.
@@ -88,6 +90,7 @@ impl Pool {
             rate: 0,
             spent: 0,
             marked: now,
+            lost: (0, now),
             sated_until: 0,
             used: now,
             owed: 0,
@@ -128,7 +131,7 @@ impl Pool {
             }
         }
         debug_assert_eq!(owed, 0, "more was spent than is held");
-        self.asked_for(cost);
+        self.note_spent(cost);
         deadline
     }
 
@@ -152,9 +155,12 @@ impl Pool {
         }
     }
 
-    /// Notes what a request asked for, by which the rate is measured.
-    pub(super) fn asked_for(&mut self, cost: u64) {
-        self.spent = self.spent.saturating_add(cost);
+    /// Notes what was spent, here or in the store, by which the rate is measured. What no lease could have served
+    /// is no reason to borrow more.
+    pub(super) fn note_spent(&mut self, cost: u64) {
+        if cost <= self.sizes.cap {
+            self.spent = self.spent.saturating_add(cost);
+        }
     }
 
     /// Brings the rate up to date.
@@ -174,13 +180,19 @@ impl Pool {
     /// Drops leases that have ended, and says what of them can be given back.
     pub(super) fn take_ended(&mut self, now: Mono, all: bool) -> SmallVec<[(LeaseId, u64, Mono); 2]> {
         let mut ended = SmallVec::new();
+        let mut lost = 0;
         self.leases.retain(|lease| {
             let keep = lease.is_live(now) && !all;
             if !keep && lease.left > 0 {
                 ended.push((lease.id, lease.left, lease.last));
+                lost += lease.left;
             }
             keep
         });
+        // A window gets it back; a bucket, or a log, hardly ever does.
+        if lost > 0 && (self.is_bucket() || self.rule.algorithm == Algorithm::SlidingLog) {
+            self.lost = (self.lost(now) + lost, now);
+        }
         ended
     }
 
@@ -196,27 +208,43 @@ impl Pool {
         now >= self.sated_until && self.held(now) < self.sizes.low(self.rate)
     }
 
-    /// How much more to borrow, in a fleet of so many nodes whose calls take so long.
-    pub(super) fn want(&mut self, nodes: u64, trip: Micros, at: Timestamp, now: Mono) -> u64 {
+    /// How much to hold, in a fleet of so many nodes whose calls take so long.
+    pub(super) fn target(&mut self, nodes: u64, trip: Micros, at: Timestamp, now: Mono) -> u64 {
         self.measure(now);
         self.sizes = Sizes::of(&self.rule, self.accuracy, nodes, trip);
-        if now < self.sated_until {
+        let target = self.sizes.target(self.rate);
+        if self.soft || self.is_bucket() {
+            return target;
+        }
+        // The less is left of a window, the less may lie unused.
+        let left = self.rule.remaining(self.cell, at).saturating_add(self.held(now));
+        target.min(self.sizes.share(left))
+    }
+
+    /// How much more to borrow of what is to be held.
+    pub(super) fn want(&self, target: u64, now: Mono) -> u64 {
+        let held = self.held(now);
+        // A pool that is nearly full is left alone.
+        if now < self.sated_until || held * 4 >= target * 3 {
             return 0;
         }
-        let held = self.held(now);
-        let mut target = self.sizes.target(self.rate);
-        if !self.soft
-            && !matches!(
-                self.rule.algorithm,
-                Algorithm::TokenBucket | Algorithm::LeakyBucket
-            )
-        {
-            // The less is left of a window, the less may lie unused.
-            let left = self.rule.remaining(self.cell, at).saturating_add(held);
-            target = target.min(self.sizes.share(left));
-        }
-        // A pool that is nearly full is left alone.
-        if held * 4 >= target * 3 { 0 } else { target - held }
+        (target - held).min(self.sizes.cap.saturating_sub(self.lost(now)))
+    }
+
+    fn is_bucket(&self) -> bool {
+        matches!(
+            self.rule.algorithm,
+            Algorithm::TokenBucket | Algorithm::LeakyBucket
+        )
+    }
+
+    /// What ended unspent and is still counted as used. As much as may lie unused comes back in the time in which
+    /// the whole limit does.
+    fn lost(&self, now: Mono) -> u64 {
+        let (lost, at) = self.lost;
+        let back = u128::from(self.sizes.cap) * u128::from(now.saturating_sub(at));
+        let back = back / self.rule.horizon_ns().max(1);
+        lost.saturating_sub(u64::try_from(back).unwrap_or(u64::MAX))
     }
 }
 

@@ -154,6 +154,9 @@ fn take_verdict<W>(
             pool.cell = cell;
             pool.heard = Some(times.now);
             pool.refusal = None;
+            if allowed && takes {
+                pool.note_spent(item.cost);
+            }
             if !seen.fits && item.mode != Mode::Soft {
                 pool.refusal = Some(refusal(pool, item.cost, times));
             }
