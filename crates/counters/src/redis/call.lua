@@ -11,7 +11,7 @@
 --             each former:  subject, the one it replaces            (subjects are counted from 1)
 --             each return:  subject, node, number, unspent, last_spent
 --             each need:    1 to charge or 0 for a dry run, parts; each part: subject, limit, capacity, cost, mode
---             each want:    subject, amount, hold, node, number, soft, opens
+--             each want:    subject, amount, hold, node, number, soft, needed
 --        A call is plain if it has one need, to be charged, with a part for each subject in their order, by its own
 --        limit, enforced and at some cost, which then stands with the subject, and nothing else. Plain calls are not
 --        about logs and sliding counters.
@@ -622,8 +622,8 @@ end
 
 -- What is wanted ahead is lent as far as there is room for it.
 for _ = 1, wants do
-  local subject, amount, hold, node, number, soft, opens
-  subject, amount, hold, node, number, soft, opens, at = read('<ddddddd', args, at)
+  local subject, amount, hold, node, number, soft, needed
+  subject, amount, hold, node, number, soft, needed, at = read('<ddddddd', args, at)
   local counter = counters[subject]
   local kind, limit, capacity, window = counter[KIND], counter[LIMIT], counter[CAPACITY], counter[WINDOW]
   hold = math.min(hold, LONGEST_HOLD)
@@ -635,8 +635,11 @@ for _ = 1, wants do
       b, c = capacity, 0
     end
     a, b, c = drained(a, b, c, limit, window)
-    -- A leased token's place lies after its last possible spend.
-    local whole, rest = muldiv(hold, limit, window)
+    -- A leased token's place lies after its last possible spend; one that is needed is spent already.
+    local whole, rest = 0, 0
+    if needed == 0 then
+      whole, rest = muldiv(hold, limit, window)
+    end
     local ahead = b > whole or (b == whole and c >= rest)
     if kind == LEAKY and not ahead then
       -- A turn that may have passed when it is spent is nobody's.
@@ -663,7 +666,7 @@ for _ = 1, wants do
       taken = counter[B]
     end
     amount = math.min(amount, math.max((soft == 0 and limit or MOST) - taken, 0))
-    if amount == 0 or (kind == FIRST and taken == 0 and opens == 0) then
+    if amount == 0 or (kind == FIRST and taken == 0 and needed == 0) then
       amount, hold = 0, 0
     else
       if kind == LOG then

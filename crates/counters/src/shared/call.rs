@@ -129,8 +129,9 @@ pub struct Want {
     pub lease: LeaseId,
     /// A soft limit lends past its end.
     pub soft: bool,
-    /// Somebody waits for them, so that a window may begin with them.
-    pub opens: bool,
+    /// A request waits for them and takes them as soon as they are lent: they may be the last of a bucket, and open
+    /// a window.
+    pub needed: bool,
 }
 
 /// A lease that has ended, or is given up.

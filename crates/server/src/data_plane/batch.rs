@@ -38,7 +38,7 @@ pub(super) fn answer(
     for (index, raw) in batch.requests.iter().enumerate() {
         bodies.push(read(raw.get().as_bytes()).map_err(|problem| at_index(index, problem))?);
     }
-    let mut answer = turn.answer.as_ref();
+    let mut answer = turn.answer.take();
     if answer.is_none() {
         for (index, body) in bodies.iter().enumerate() {
             let request = body.request(Some(turn.snapshot()), turn.now);

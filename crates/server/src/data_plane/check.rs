@@ -28,7 +28,7 @@ pub(super) fn answer(
     } else {
         Commit::Charge
     };
-    let checked = plane.decide(turn, &request, commit, turn.answer.as_ref());
+    let checked = plane.decide(turn, &request, commit, turn.answer.take());
     let checked = checked.map_err(|undecided| Unanswered::after(0, undecided))?;
     if checked.decision.allowed || always_200 {
         reply.json();
@@ -50,7 +50,7 @@ impl DataPlane {
         turn: &'s Turn,
         request: &tollgate_catalog::Request<'_>,
         commit: Commit,
-        answer: Option<&Answer>,
+        answer: Option<Answer>,
     ) -> Result<Checked<'s>, Undecided> {
         let started = std::time::Instant::now();
         let (snapshot, now) = (turn.snapshot(), turn.now);

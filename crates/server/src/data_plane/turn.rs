@@ -3,6 +3,7 @@
 //! Routes are plain functions. One that can't decide yet says what it [`Waits`] for; the connection waits, and calls
 //! it again with what it has heard. The request is then read once more, which costs far less than the way to the store.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ pub(super) struct Turn {
     /// How many of a batch are decided already.
     pub(super) decided: usize,
     /// What the one at hand waited for.
-    pub(super) answer: Option<Answer>,
+    pub(super) answer: Cell<Option<Answer>>,
     /// How often it has waited.
     waits: u32,
 }
@@ -51,7 +52,7 @@ impl Turn {
             now: clock::now(),
             started,
             decided: 0,
-            answer: None,
+            answer: Cell::default(),
             waits: 0,
         }
     }
@@ -86,12 +87,8 @@ impl Waits {
     /// Waits for the answer, or until there will be none.
     pub(super) async fn heard(self) -> Turn {
         let waits = self.turn.waits + 1;
-        let answer = match self.wait.answer().await {
-            Answer::Again if waits >= MOST_WAITS => Answer::Away,
-            answer => answer,
-        };
         Turn {
-            answer: Some(answer),
+            answer: Cell::new(Some(self.wait.answer(waits < MOST_WAITS).await)),
             waits,
             ..self.turn
         }

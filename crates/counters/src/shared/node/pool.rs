@@ -1,10 +1,11 @@
 //! What a node holds of one counter.
 
 use smallvec::SmallVec;
-use tollgate_core::{Algorithm, Cell, Level, Mode, Rule, Timestamp};
+use tollgate_core::{Algorithm, Cell, CounterKey, Level, Mode, Rule, Timestamp};
 
 use super::super::call::{LeaseId, Micros, Name};
 use super::Mono;
+use super::claim::{Kept, Source};
 use super::size::{Sizes, nanos};
 
 /// Tokens on loan.
@@ -14,6 +15,10 @@ pub(super) struct Lease {
     pub(super) left: u64,
     /// Nothing of it is spent from then on.
     pub(super) deadline: Mono,
+    /// When it was asked for.
+    pub(super) sent: Mono,
+    /// When it was lent, in the store's time.
+    pub(super) lent: Micros,
     /// When something of it was last spent.
     pub(super) last: Mono,
 }
@@ -135,23 +140,49 @@ impl Pool {
         deadline
     }
 
-    /// Takes tokens out of the first lease that has them all, to be spent later or put back.
-    pub(super) fn hold(&mut self, cost: u64, now: Mono) -> Option<Hold> {
-        let mut live = self.leases.iter_mut().filter(|lease| lease.is_live(now));
-        let lease = live.find(|lease| lease.left >= cost)?;
-        lease.left -= cost;
-        Some(Hold {
-            lease: lease.id,
-            amount: cost,
-            deadline: lease.deadline,
-        })
+    /// Takes tokens that are held out of their leases, for a request that is not decided yet, and says when the
+    /// first of them ends.
+    pub(super) fn keep(
+        &mut self,
+        home: u64,
+        key: CounterKey,
+        cost: u64,
+        now: Mono,
+    ) -> (Mono, SmallVec<[Kept; 1]>) {
+        let (mut owed, mut deadline) = (cost, Mono::MAX);
+        let mut kept = SmallVec::new();
+        for lease in self.leases.iter_mut().filter(|lease| lease.is_live(now)) {
+            let amount = lease.left.min(owed);
+            if amount > 0 {
+                lease.left -= amount;
+                lease.last = now;
+                deadline = deadline.min(lease.deadline);
+                owed -= amount;
+                kept.push(Kept {
+                    home,
+                    key,
+                    lease: lease.id,
+                    amount,
+                    source: Source::Held,
+                });
+            }
+        }
+        debug_assert_eq!(owed, 0, "more was kept than is held");
+        self.note_spent(cost);
+        (deadline, kept)
     }
 
-    /// Puts held tokens back where they came from. If that lease has ended they are gone with it.
-    pub(super) fn put_back(&mut self, hold: &Hold) {
-        let lease = self.leases.iter_mut().find(|lease| lease.id == hold.lease);
-        if let Some(lease) = lease {
-            lease.left += hold.amount;
+    /// What was spent at `now` was so no later than `then`.
+    pub(super) fn spent_by(&mut self, now: Mono, then: Mono) {
+        for lease in self.leases.iter_mut().filter(|lease| lease.last == now) {
+            lease.last = then;
+        }
+    }
+
+    /// Puts tokens back where they came from. If that lease has ended they are gone with it.
+    pub(super) fn put_back(&mut self, lease: LeaseId, amount: u64) {
+        if let Some(lease) = self.leases.iter_mut().find(|known| known.id == lease) {
+            lease.left += amount;
         }
     }
 
@@ -178,13 +209,13 @@ impl Pool {
     }
 
     /// Drops leases that have ended, and says what of them can be given back.
-    pub(super) fn take_ended(&mut self, now: Mono, all: bool) -> SmallVec<[(LeaseId, u64, Mono); 2]> {
+    pub(super) fn take_ended(&mut self, now: Mono, all: bool) -> SmallVec<[Lease; 2]> {
         let mut ended = SmallVec::new();
         let mut lost = 0;
         self.leases.retain(|lease| {
             let keep = lease.is_live(now) && !all;
             if !keep && lease.left > 0 {
-                ended.push((lease.id, lease.left, lease.last));
+                ended.push(*lease);
                 lost += lease.left;
             }
             keep
@@ -252,12 +283,11 @@ impl Lease {
     pub(super) fn is_live(&self, now: Mono) -> bool {
         now < self.deadline
     }
-}
 
-/// Tokens taken out of a pool for a request that waits for another slot.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Hold {
-    pub(super) lease: LeaseId,
-    pub(super) amount: u64,
-    pub(super) deadline: Mono,
+    /// No later than this was anything of it spent, in the store's time: it was lent after it was asked for, and
+    /// the clock may be a little slow.
+    pub(super) fn last_spent(&self) -> Micros {
+        let since = self.last.saturating_sub(self.sent);
+        self.lent + (since + since / 1_000).div_ceil(nanos(1))
+    }
 }

@@ -308,7 +308,7 @@ impl Counter {
         if kind.is_bucket() {
             let (at, owed) = self.debt(limit, capacity, want.soft, now);
             let mut floor = u128::from(hold) * u128::from(limit);
-            if self.bug == Some(Bug::NoHoldInWant) {
+            if want.needed || self.bug == Some(Bug::NoHoldInWant) {
                 floor = 0;
             }
             if kind == Kind::Leaky && owed < floor {
@@ -331,7 +331,7 @@ impl Counter {
         }
         let end = if want.soft { MOST } else { limit };
         let amount = want.amount.min(end.saturating_sub(self.used(now)));
-        let unopened = kind == Kind::First && self.numbers[1] == 0 && !want.opens;
+        let unopened = kind == Kind::First && self.numbers[1] == 0 && !want.needed;
         if amount == 0 || unopened {
             return (0, 0);
         }
