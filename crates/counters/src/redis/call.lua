@@ -402,11 +402,7 @@ for place = 1, subjects do
       if kind == FIRST then
         a, b = began + window, limit
       elseif kind == QUOTA then
-        if began >= finish then
-          a, b = following, limit
-        elseif began >= start then
-          a, b = finish, limit
-        end
+        a, b = (began < start and start) or (began < finish and finish) or following, limit
       else
         a = (floor(began / window) + 1) * window
         if kind == SLIDING then

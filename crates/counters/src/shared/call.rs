@@ -230,6 +230,14 @@ impl Terms {
     }
 }
 
+impl Terms {
+    /// When the period of a quota ends that holds an instant. Clocks differ: it may be the one before the present.
+    pub(super) fn period_end(&self, at: Micros) -> Micros {
+        let end = self.period.into_iter().find(|end| at < *end);
+        end.unwrap_or(self.period[2])
+    }
+}
+
 impl Kind {
     fn of(algorithm: Algorithm) -> Self {
         match algorithm {

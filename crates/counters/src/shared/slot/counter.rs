@@ -79,9 +79,7 @@ impl Counter {
             Kind::Token | Kind::Leaky => counter.numbers = [lost, terms.capacity, 0],
             Kind::Window => counter.numbers = [boundary, terms.limit, 0],
             Kind::First => counter.numbers = [lost + terms.window, terms.limit, 0],
-            Kind::Quota if lost >= terms.period[1] => counter.numbers = [terms.period[2], terms.limit, 0],
-            Kind::Quota if lost >= terms.period[0] => counter.numbers = [terms.period[1], terms.limit, 0],
-            Kind::Quota => {}
+            Kind::Quota => counter.numbers = [terms.period_end(lost), terms.limit, 0],
             Kind::Sliding => counter.numbers = [boundary, 0, terms.limit],
             Kind::Log if bug == Some(Bug::LogColdWithoutHold) => counter.log.push_back((lost, terms.limit)),
             Kind::Log => counter.log.push_back((lost + LONGEST_HOLD, terms.limit)),
@@ -143,17 +141,11 @@ impl Counter {
         if now < end {
             return;
         }
-        let Terms {
-            kind, window, period, ..
-        } = self.terms;
+        let Terms { kind, window, .. } = self.terms;
         self.numbers = match kind {
             Kind::Sliding if end != 0 && now - end < window => [end + window, current, 0],
             Kind::First => [now + window, 0, 0],
-            Kind::Quota => [
-                period.into_iter().find(|end| now < *end).unwrap_or(period[2]),
-                0,
-                0,
-            ],
+            Kind::Quota => [self.terms.period_end(now), 0, 0],
             _ => [(now / window + 1) * window, 0, 0],
         };
         if self.bug != Some(Bug::ReturnAcrossWindows) {
