@@ -55,10 +55,10 @@ impl Node {
     pub(crate) async fn finish(&self, mut wait: Wait, request: &Request<'_>) -> bool {
         let (snapshot, now) = (self.engine.snapshot_full(), clock::now());
         loop {
-            let answer = wait.answer().await;
+            let answer = wait.answer(true).await;
             match self
                 .engine
-                .resume(&snapshot, request, Commit::Charge, now, &answer)
+                .resume(&snapshot, request, Commit::Charge, now, answer)
             {
                 Ok(checked) => return checked.decision.allowed,
                 Err(Undecided::Waits(next)) => wait = next,

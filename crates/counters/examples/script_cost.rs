@@ -125,7 +125,7 @@ fn leased() -> Call {
             hold: 1_000,
             lease: LeaseId { node: 1, number: 1 },
             soft: false,
-            opens: false,
+            needed: false,
         })
         .collect();
     call

@@ -12,7 +12,7 @@ use tollgate_catalog::document::Problems;
 use tollgate_catalog::model::{FailMode, PolicySet};
 use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{Decision, KeySeed, Mode, Timestamp};
-use tollgate_counters::shared::node::{Answer, Fail, Fallback};
+use tollgate_counters::shared::node::{Answer, Claim, Fail, Fallback};
 use tollgate_counters::shared::{SharedStore, Taken, Wait};
 use tollgate_counters::{Commit, MemoryStore, StoreFull};
 
@@ -159,7 +159,7 @@ impl Engine {
     ) -> Result<Checked<'s>, Undecided> {
         let mut checked = self.resolve(snapshot, request, now)?;
         if let Some(shared) = self.shared.get() {
-            return self.ask(shared, checked, request, commit);
+            return self.ask(shared, checked, request, commit, Claim::default());
         }
         let Checked { stack, decision, .. } = &mut checked;
         let decided = self
@@ -184,7 +184,7 @@ impl Engine {
         request: &Request<'_>,
         commit: Commit,
         now: Timestamp,
-        answer: &Answer,
+        answer: Answer,
     ) -> Result<Checked<'s>, Undecided> {
         let mut checked = self.resolve(snapshot, request, now)?;
         match (answer, self.shared.get()) {
@@ -193,7 +193,7 @@ impl Engine {
                 checked.now = settled.at;
                 Ok(checked)
             }
-            (Answer::Again, Some(shared)) => self.ask(shared, checked, request, commit),
+            (Answer::Again(claim), Some(shared)) => self.ask(shared, checked, request, commit, claim),
             (Answer::Away, Some(shared)) => self.do_without(shared, checked, request, commit),
             (_, None) => Err(Undecided::StoreAway),
         }
@@ -208,16 +208,16 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
         let mut checked = self.check(snapshot, request, commit, now);
-        for _ in 0..MOST_WAITS {
+        for waits in 1..=MOST_WAITS {
             match checked {
                 Err(Undecided::Waits(wait)) => {
-                    let answer = wait.answer().await;
-                    checked = self.resume(snapshot, request, commit, now, &answer);
+                    let answer = wait.answer(waits < MOST_WAITS).await;
+                    checked = self.resume(snapshot, request, commit, now, answer);
                 }
                 decided => return decided,
             }
         }
-        self.resume(snapshot, request, commit, now, &Answer::Away)
+        checked
     }
 
     /// What applies to a request.
@@ -253,6 +253,7 @@ impl Engine {
         mut checked: Checked<'s>,
         request: &Request<'_>,
         commit: Commit,
+        claim: Claim,
     ) -> Result<Checked<'s>, Undecided> {
         let Checked { stack, decision, .. } = &mut checked;
         let names = Names {
@@ -260,7 +261,7 @@ impl Engine {
             request,
             revision: self.revision.load(Ordering::Relaxed),
         };
-        match shared.decide(&names.asked(commit), decision)? {
+        match shared.decide(&names.asked(commit), claim, decision)? {
             Taken::Decided(at) => checked.now = at,
             Taken::Waits(wait) => return Err(Undecided::Waits(wait)),
             Taken::Crowded if !self.shadow_all => return Err(Undecided::Crowded),

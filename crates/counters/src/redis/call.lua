@@ -11,7 +11,7 @@
 --             each former:  subject, the one it replaces            (subjects are counted from 1)
 --             each return:  subject, node, number, unspent, last_spent
 --             each need:    1 to charge or 0 for a dry run, parts; each part: subject, limit, capacity, cost, mode
---             each want:    subject, amount, hold, node, number, soft, opens
+--             each want:    subject, amount, hold, node, number, soft, needed
 --        A call is plain if it has one need, to be charged, with a part for each subject in their order, by its own
 --        limit, enforced and at some cost, which then stands with the subject, and nothing else. Plain calls are not
 --        about logs and sliding counters.
@@ -57,7 +57,8 @@ end
 -- A missing sentinel, another owner or a clock far back begin a new generation.
 local lost = back or not sentinel or sentinel:sub(17) ~= owner
 if lost then
-  began = (sentinel and began == now) and now + 1 or now
+  -- Later than every one before, even if the clock waits for what it once showed.
+  began = (sentinel and not back and began >= now) and began + 1 or now
 end
 if lost or now >= highest + 100000 then
   call('SET', KEYS[1], pack('<dd', began, now) .. owner, 'EX', '34560000')
@@ -401,11 +402,7 @@ for place = 1, subjects do
       if kind == FIRST then
         a, b = began + window, limit
       elseif kind == QUOTA then
-        if began >= finish then
-          a, b = following, limit
-        elseif began >= start then
-          a, b = finish, limit
-        end
+        a, b = (began < start and start) or (began < finish and finish) or following, limit
       else
         a = (floor(began / window) + 1) * window
         if kind == SLIDING then
@@ -621,8 +618,8 @@ end
 
 -- What is wanted ahead is lent as far as there is room for it.
 for _ = 1, wants do
-  local subject, amount, hold, node, number, soft, opens
-  subject, amount, hold, node, number, soft, opens, at = read('<ddddddd', args, at)
+  local subject, amount, hold, node, number, soft, needed
+  subject, amount, hold, node, number, soft, needed, at = read('<ddddddd', args, at)
   local counter = counters[subject]
   local kind, limit, capacity, window = counter[KIND], counter[LIMIT], counter[CAPACITY], counter[WINDOW]
   hold = math.min(hold, LONGEST_HOLD)
@@ -634,8 +631,11 @@ for _ = 1, wants do
       b, c = capacity, 0
     end
     a, b, c = drained(a, b, c, limit, window)
-    -- A leased token's place lies after its last possible spend.
-    local whole, rest = muldiv(hold, limit, window)
+    -- A leased token's place lies after its last possible spend; one that is needed is spent already.
+    local whole, rest = 0, 0
+    if needed == 0 then
+      whole, rest = muldiv(hold, limit, window)
+    end
     local ahead = b > whole or (b == whole and c >= rest)
     if kind == LEAKY and not ahead then
       -- A turn that may have passed when it is spent is nobody's.
@@ -662,7 +662,7 @@ for _ = 1, wants do
       taken = counter[B]
     end
     amount = math.min(amount, math.max((soft == 0 and limit or MOST) - taken, 0))
-    if amount == 0 or (kind == FIRST and taken == 0 and opens == 0) then
+    if amount == 0 or (kind == FIRST and taken == 0 and needed == 0) then
       amount, hold = 0, 0
     else
       if kind == LOG then
@@ -672,19 +672,19 @@ for _ = 1, wants do
         local count = kind == SLIDING and C or B
         counter[count] = math.min(counter[count] + amount, MOST)
       end
-      -- A node has one lease of a counter; of more than 32 nodes the one whose lease ends first is not awaited.
+      -- Two leases of a node are awaited: what is left of one when the next is lent. Of more only the latest.
       local all = leases(counter)
-      local own, first
-      for place, lease in ipairs(all) do
-        if lease[1] == node then
-          own = place
-        end
-        if not first or lease[4] < all[first][4] then
-          first = place
+      local own, oldest = 0, 1
+      for place = #all, 1, -1 do
+        if all[place][1] == node then
+          own, oldest = own + 1, place
         end
       end
-      if own or #all == 32 then
-        local lease = table.remove(all, own or first)
+      if own < 2 then
+        oldest = 1
+      end
+      if own >= 2 or #all >= 32 then
+        local lease = table.remove(all, oldest)
         if kind == LOG then
           counter[LENT] = counter[LENT] - lease[3]
           enter(counter, lease[4], lease[3])

@@ -132,7 +132,7 @@ fn arguments(call: &Call) -> Doubles {
             want.lease.node,
             want.lease.number,
             u64::from(want.soft),
-            u64::from(want.opens),
+            u64::from(want.needed),
         ]);
     }
     doubles
@@ -303,7 +303,7 @@ mod tests {
             hold: 100,
             lease: LeaseId { node: 8, number: 9 },
             soft: false,
-            opens: true,
+            needed: true,
         };
         Call {
             not_after: 77,

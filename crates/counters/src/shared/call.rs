@@ -129,8 +129,9 @@ pub struct Want {
     pub lease: LeaseId,
     /// A soft limit lends past its end.
     pub soft: bool,
-    /// Somebody waits for them, so that a window may begin with them.
-    pub opens: bool,
+    /// A request waits for them and takes them as soon as they are lent: they may be the last of a bucket, and open
+    /// a window.
+    pub needed: bool,
 }
 
 /// A lease that has ended, or is given up.
@@ -226,6 +227,14 @@ impl Terms {
             revision,
             period,
         }
+    }
+}
+
+impl Terms {
+    /// When the period of a quota ends that holds an instant. Clocks differ: it may be the one before the present.
+    pub(super) fn period_end(&self, at: Micros) -> Micros {
+        let end = self.period.into_iter().find(|end| at < *end);
+        end.unwrap_or(self.period[2])
     }
 }
 

@@ -9,7 +9,7 @@ use tollgate_core::{Decision, Timestamp};
 
 use super::call::Reply;
 use super::crowd::{Crowd, Place};
-use super::node::{Answer, Asked, Fail, Fallback, Holdings, Mono, Node, Outgoing, Step, Waiter};
+use super::node::{Answer, Asked, Claim, Fail, Fallback, Holdings, Mono, Node, Outgoing, Step, Waiter};
 use crate::memory::{MemoryStore, StoreFull};
 use crate::sync::{AtomicU64, Ordering};
 
@@ -36,8 +36,9 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// What the store says, or that it is away. Whoever stops waiting drops this.
-    pub async fn answer(self) -> Answer {
+    /// What the store says, or that it is away. Whoever stops waiting drops this. Whoever will not decide again has
+    /// waited for nothing if that would have to be done, and what was lent meanwhile goes back.
+    pub async fn answer(self, again: bool) -> Answer {
         let Self {
             mut receiver,
             store,
@@ -47,6 +48,10 @@ impl Wait {
         let mut waited = Duration::ZERO;
         while waited < PATIENCE {
             match timeout(DEADLINE, &mut receiver).await {
+                Ok(Ok(Answer::Again(claim))) if !again => {
+                    store.node.forgo(claim);
+                    break;
+                }
                 Ok(answer) => return answer.unwrap_or(Answer::Away),
                 Err(_) if store.carrier.is_away(&tag) => break,
                 Err(_) => waited += DEADLINE,
@@ -122,8 +127,13 @@ impl SharedStore {
         })
     }
 
-    /// Decides a request, if what is held on lease suffices.
-    pub fn decide(self: &Arc<Self>, asked: &Asked<'_>, decision: &mut Decision) -> Result<Taken, StoreFull> {
+    /// Decides a request, if what is held on lease suffices, and what it was lent while it waited before.
+    pub fn decide(
+        self: &Arc<Self>,
+        asked: &Asked<'_>,
+        claim: Claim,
+        decision: &mut Decision,
+    ) -> Result<Taken, StoreFull> {
         let (mut receiver, mut place) = (None, None);
         let own = asked.levels.last().map_or(0, |level| level.home);
         let mut waiter = || {
@@ -134,7 +144,9 @@ impl SharedStore {
             sender
         };
         let clock = self.clock;
-        let step = self.node.decide(asked, &mut || clock(), &mut waiter, decision)?;
+        let step = self
+            .node
+            .decide(asked, claim, &mut || clock(), &mut waiter, decision)?;
         match step {
             Step::Decided { at, low } => {
                 if let Some(home) = low {
@@ -238,14 +250,14 @@ impl SharedStore {
     /// Sends the next call of a line, if there is one to send.
     fn send(self: &Arc<Self>, home: u64) {
         let (outgoing, told) = self.node.call(home, (self.clock)());
-        tell(told);
+        self.tell(told);
         let Some(outgoing) = outgoing else { return };
         self.calls.fetch_add(1, Ordering::Relaxed);
         let (store, number) = (self.clone(), outgoing.number);
         self.carrier.carry(
             outgoing,
             Box::new(move |reply| {
-                tell(store.node.heard(home, number, reply.as_ref(), (store.clock)()));
+                store.tell(store.node.heard(home, number, reply.as_ref(), (store.clock)()));
                 // What has come meanwhile goes with the next one.
                 store.send_more(home);
             }),
@@ -257,10 +269,13 @@ impl SharedStore {
             self.send(home);
         }
     }
-}
 
-fn tell(told: Vec<(oneshot::Sender<Answer>, Answer)>) {
-    for (waiter, answer) in told {
-        let _ = waiter.send(answer);
+    fn tell(&self, told: Vec<(oneshot::Sender<Answer>, Answer)>) {
+        for (waiter, answer) in told {
+            // Whoever has stopped waiting takes nothing.
+            if let Err(Answer::Again(claim)) = waiter.send(answer) {
+                self.node.forgo(claim);
+            }
+        }
     }
 }

@@ -108,7 +108,7 @@ struct Wanted {
     hold: Micros,
     node: u64,
     soft: bool,
-    opens: bool,
+    needed: bool,
 }
 
 /// A number by itself or by another one.
@@ -262,7 +262,7 @@ fn step() -> impl Strategy<Value = Step> {
             hold,
             node,
             soft,
-            opens: hold % 2 == 0,
+            needed: hold % 2 == 0,
         });
     // Many nodes, all of one counter.
     let crowd = (any::<Index>(), 1..=40_u64, 0..=1_200_000_u64).prop_map(|(subject, nodes, hold)| {
@@ -272,7 +272,7 @@ fn step() -> impl Strategy<Value = Step> {
             hold: hold.saturating_sub(node * 7919 % 100_000),
             node: 100 + node,
             soft: node.is_multiple_of(9),
-            opens: node.is_multiple_of(4),
+            needed: node.is_multiple_of(4),
         };
         (1..=nodes).map(one).collect::<Vec<_>>()
     });
@@ -490,7 +490,7 @@ impl World<'_> {
                 hold: want.hold,
                 lease: lease.id,
                 soft: want.soft,
-                opens: want.opens,
+                needed: want.needed,
             }
         });
         let wants = wants.collect();

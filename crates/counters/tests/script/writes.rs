@@ -75,7 +75,7 @@ fn what_is_denied_tried_late_or_foreign_writes_nothing() {
         hold: 1_000,
         lease: LEASE,
         soft: false,
-        opens: false,
+        needed: false,
     });
     let nothing = Call {
         wants: wants.collect(),

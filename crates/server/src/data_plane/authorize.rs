@@ -42,7 +42,7 @@ pub(super) fn answer(
             ..Request::new()
         }
     };
-    let checked = plane.decide(turn, &request, Commit::Charge, turn.answer.as_ref());
+    let checked = plane.decide(turn, &request, Commit::Charge, turn.answer.take());
     let checked = checked?;
     if !checked.decision.allowed {
         refuse(&checked, deny_403, reply);

@@ -116,7 +116,7 @@ pub(super) fn answer(
             Commit::Charge
         };
         let mut out = Vec::new();
-        match plane.decide(turn, request, commit, answer.as_ref()) {
+        match plane.decide(turn, request, commit, answer) {
             Ok(checked) => write_item(&checked, &mut out),
             Err(Undecided::Waits(wait)) => {
                 items[index] = Item::Waits(wait, times);

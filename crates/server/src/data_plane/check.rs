@@ -28,7 +28,7 @@ pub(super) fn answer(
     } else {
         Commit::Charge
     };
-    let checked = plane.decide(turn, &request, commit, turn.answer.as_ref());
+    let checked = plane.decide(turn, &request, commit, turn.answer.take());
     let checked = checked?;
     if checked.decision.allowed || always_200 {
         reply.json();
@@ -50,11 +50,11 @@ impl DataPlane {
         turn: &'s Turn,
         request: &tollgate_catalog::Request<'_>,
         commit: Commit,
-        answer: Option<&Answer>,
+        answer: Option<Answer>,
     ) -> Result<Checked<'s>, Undecided> {
         let started = std::time::Instant::now();
         let (snapshot, now) = (turn.snapshot(), turn.now);
-        if let (Some(cap), Some(org), None) = (&self.org_cap, request.org, answer)
+        if let (Some(cap), Some(org), None) = (&self.org_cap, request.org, &answer)
             && !cap.admits(org, now)
         {
             self.metrics.org_asked_too_often();

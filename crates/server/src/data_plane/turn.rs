@@ -36,7 +36,7 @@ pub(super) struct Turn {
     /// How far a batch has come.
     pub(super) progress: Cell<Option<Progress>>,
     /// What it waited for.
-    pub(super) answer: Option<Answer>,
+    pub(super) answer: Cell<Option<Answer>>,
     /// How often it has waited.
     waits: u32,
 }
@@ -57,7 +57,7 @@ impl Turn {
             now: clock::now(),
             started,
             progress: Cell::new(None),
-            answer: None,
+            answer: Cell::default(),
             waits: 0,
         }
     }
@@ -105,11 +105,12 @@ impl Waits {
         let mut turn = self.turn;
         if let Some(wait) = self.wait {
             turn.waits += 1;
-            turn.answer = Some(answered(wait, turn.waits).await);
+            let answer = wait.answer(turn.waits < MOST_WAITS).await;
+            turn.answer.set(Some(answer));
         } else if let Some(mut progress) = turn.progress.take() {
             let waits = progress.waits().into_iter();
             let waits = waits.map(|(index, wait, times)| async move {
-                (index, answered(wait, times + 1).await, times + 1)
+                (index, wait.answer(times + 1 < MOST_WAITS).await, times + 1)
             });
             for (index, answer, times) in all(waits).await {
                 progress.heard(index, answer, times);
@@ -117,14 +118,6 @@ impl Waits {
             turn.progress.set(Some(progress));
         }
         turn
-    }
-}
-
-/// What the store says to whoever has waited so often.
-async fn answered(wait: Wait, times: u32) -> Answer {
-    match wait.answer().await {
-        Answer::Again if times >= MOST_WAITS => Answer::Away,
-        answer => answer,
     }
 }
 

@@ -140,18 +140,22 @@ fn spend<W>(
     now: Mono,
     clock: &mut dyn FnMut() -> Mono,
 ) -> bool {
+    let spends = |place: &usize| standings[*place] == Standing::Held && asked.takes(*place);
+    let places: SmallVec<[usize; 4]> = (0..standings.len()).filter(spends).collect();
     let mut deadline = Mono::MAX;
-    for (place, level) in asked.levels.iter().enumerate() {
-        let twice = asked.levels[..place].iter().any(|before| before.key == level.key);
-        if standings[place] == Standing::Held
-            && level.cost > 0
-            && !twice
-            && let Some(pool) = locked.pool(level)
-        {
+    for place in &places {
+        let level = &asked.levels[*place];
+        if let Some(pool) = locked.pool(level) {
             deadline = deadline.min(pool.spend(level.cost, now));
         }
     }
-    clock() < deadline
+    let then = clock();
+    for place in &places {
+        if let Some(pool) = locked.pool(&asked.levels[*place]) {
+            pool.spent_by(now, then);
+        }
+    }
+    then < deadline
 }
 
 /// A node's share of a limit while the store is away.

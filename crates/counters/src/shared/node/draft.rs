@@ -1,26 +1,31 @@
 //! The next call of a line, put together.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tollgate_core::{CounterKey, Mode, Timestamp};
 
-use super::super::call::{
-    Call, LONGEST_HOLD, LeaseId, Micros, Name, Need, Part, Return, Subject, Terms, Want, instant,
-};
-use super::line::{Flight, Kept, Line, Waiting};
+use super::super::call::{Call, LeaseId, Micros, Name, Need, Part, Return, Subject, Terms, Want, instant};
+use super::claim::Kept;
+use super::line::{Flight, Lend, Line, Waiting};
 use super::pool::Pool;
-use super::size::Sizes;
 use super::{Answer, Mono, Node, Outgoing, PATIENCE, Shard, Waiter, store_micros};
 use crate::memory::Commit;
 use crate::sync::Ordering;
 
 /// Stacks decided by one call.
 const MOST_NEEDS: usize = 32;
+/// For how long what was lent to a request can be given back, at least.
+const BORROWED: Micros = 20_000;
 
 /// A call in the making.
 struct Draft {
     call: Call,
-    /// Counters to borrow of, and what at least.
-    wanted: SmallVec<[(CounterKey, u64); 8]>,
+    /// Counters to borrow of ahead.
+    wanted: SmallVec<[CounterKey; 8]>,
+    /// The counters of stacks that are to be decided, and whether they can refuse.
+    stacks: Vec<SmallVec<[(CounterKey, bool); 4]>>,
 }
 
 impl<W: Waiter> Node<W> {
@@ -31,14 +36,14 @@ impl<W: Waiter> Node<W> {
         home: u64,
         now: Mono,
         told: &mut Vec<(W, Answer)>,
-        kept: &mut Vec<Kept>,
+        rest: &mut Vec<Kept>,
     ) -> Option<Outgoing> {
         let Shard { pools, lines } = shard;
         let line = lines.get_mut(&home)?;
         if line.flight.is_some() {
             return None;
         }
-        line.decide_waiting(pools, now, told, kept);
+        line.decide_waiting(pools, now, told, rest);
         let offset = line.offset.unwrap_or_else(|| self.offset.load(Ordering::Relaxed));
         let store = store_micros(offset, now);
         let mut flight = Flight {
@@ -54,41 +59,47 @@ impl<W: Waiter> Node<W> {
                 ..Call::default()
             },
             wanted: SmallVec::new(),
+            stacks: Vec::new(),
         };
         draft.take_waiting(line, &mut flight);
         for key in line.low.drain(..) {
-            draft.want(key, 0);
+            draft.want(key);
         }
         let (nodes, trip) = (
             self.nodes.load(Ordering::Relaxed),
             self.trip.load(Ordering::Relaxed),
         );
-        for (key, lacking) in draft.wanted.clone() {
+        let mut target = |pool: &mut Pool| pool.target(nodes, trip, instant(store), now);
+        draft.want_whole_stacks(pools, &mut target, now);
+        let lease = || LeaseId {
+            node: self.incarnation,
+            number: self.leases.fetch_add(1, Ordering::Relaxed) + 1,
+        };
+        draft.borrow(&mut flight, &lease, trip);
+        for key in std::mem::take(&mut draft.wanted) {
             let (Some(pool), Some(terms)) = (pools.get_mut(&key), line.terms.get(&key)) else {
                 continue;
             };
-            let amount = pool.want(nodes, trip, instant(store), now).max(lacking);
+            let ahead = target(pool);
+            let amount = pool.want(ahead, now);
             if amount == 0 {
                 continue;
             }
-            let lease = LeaseId {
-                node: self.incarnation,
-                number: self.leases.fetch_add(1, Ordering::Relaxed) + 1,
-            };
-            let subject = draft.subject(pool.name, terms);
+            let (subject, lease) = (draft.subject(pool.name, terms), lease());
             draft.call.wants.push(Want {
                 subject,
                 amount,
-                hold: if lacking > 0 {
-                    borrowed_hold(pool.sizes, terms)
-                } else {
-                    pool.sizes.hold
-                },
+                hold: pool.sizes.hold,
                 lease,
                 soft: pool.soft,
-                opens: lacking > 0,
+                needed: false,
             });
-            flight.lends.push((key, lease, *terms));
+            flight.lends.push(Lend {
+                key,
+                lease,
+                terms: *terms,
+                needed: false,
+            });
         }
         for key in std::mem::take(&mut line.owing) {
             if let (Some(pool), Some(terms)) = (pools.get_mut(&key), line.terms.get(&key)) {
@@ -101,7 +112,7 @@ impl<W: Waiter> Node<W> {
                 subject,
                 lease: given.lease,
                 unspent: given.unspent,
-                last_spent: store_micros(offset, given.last),
+                last_spent: given.last_spent,
             });
         }
         if draft.call.subjects.is_empty() {
@@ -122,11 +133,12 @@ impl<W: Waiter> Node<W> {
 impl Draft {
     /// Takes requests off the queue: those to be decided, and those that only borrow.
     fn take_waiting<W>(&mut self, line: &mut Line<W>, flight: &mut Flight<W>) {
-        while self.call.needs.len() < MOST_NEEDS {
+        while flight.needs.len() + flight.borrows.len() < MOST_NEEDS {
             let Some(waiting) = line.queue.pop_front() else {
                 break;
             };
             let mut parts = Vec::new();
+            let mut stack = SmallVec::new();
             for item in &waiting.items {
                 line.terms.insert(item.key, item.terms);
                 parts.push(Part {
@@ -136,9 +148,12 @@ impl Draft {
                     cost: item.cost,
                     mode: item.mode,
                 });
-                self.want(item.key, if waiting.borrows { item.cost } else { 0 });
+                if item.cost > 0 {
+                    stack.push((item.key, item.mode == Mode::Enforce));
+                }
             }
             self.add_formers(&waiting);
+            self.stacks.push(stack);
             if waiting.borrows {
                 flight.borrows.push(waiting);
             } else {
@@ -171,6 +186,36 @@ impl Draft {
         });
     }
 
+    /// Asks for what requests of other homes wait for, as one lease of each counter. Who costs nothing only looks.
+    fn borrow<W>(&mut self, flight: &mut Flight<W>, lease: &impl Fn() -> LeaseId, trip: Micros) {
+        let Flight { borrows, lends, .. } = flight;
+        for waiting in borrows {
+            for item in waiting.items_taken() {
+                let subject = self.subject(item.name, &item.terms);
+                let same = |want: &&mut Want| want.subject == subject;
+                if let Some(want) = self.call.wants.iter_mut().find(same) {
+                    want.amount += item.cost;
+                    continue;
+                }
+                let lease = lease();
+                self.call.wants.push(Want {
+                    subject,
+                    amount: item.cost,
+                    hold: (4 * trip).max(BORROWED).min(item.terms.window / 4),
+                    lease,
+                    soft: item.mode == Mode::Soft,
+                    needed: true,
+                });
+                lends.push(Lend {
+                    key: item.key,
+                    lease,
+                    terms: item.terms,
+                    needed: true,
+                });
+            }
+        }
+    }
+
     fn add_formers<W>(&mut self, waiting: &Waiting<W>) {
         for (place, name, terms) in &waiting.formers {
             let Some(item) = waiting.items.iter().find(|item| item.place == *place) else {
@@ -184,11 +229,34 @@ impl Draft {
         }
     }
 
-    /// Adds to what is at least to be borrowed of a counter.
-    fn want(&mut self, key: CounterKey, lacking: u64) {
-        match self.wanted.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, sum)) => *sum += lacking,
-            None => self.wanted.push((key, lacking)),
+    /// Borrows ahead for stacks that can then be decided here. Where one level has to be asked each time, or
+    /// was just refused, tokens of the others would lie unused.
+    fn want_whole_stacks(
+        &mut self,
+        pools: &mut HashMap<CounterKey, Pool, RandomState>,
+        target: &mut impl FnMut(&mut Pool) -> u64,
+        now: Mono,
+    ) {
+        for stack in std::mem::take(&mut self.stacks) {
+            let mut can_be_held = true;
+            for (key, enforced) in &stack {
+                let Some(pool) = pools.get_mut(key) else { continue };
+                let lends = target(pool) > 0;
+                can_be_held &= match pool.refusal {
+                    Some(refusal) => !enforced && now < refusal.until,
+                    None => lends,
+                };
+            }
+            for (key, _) in stack.into_iter().filter(|_| can_be_held) {
+                self.want(key);
+            }
+        }
+    }
+
+    /// Borrows of a counter ahead.
+    fn want(&mut self, key: CounterKey) {
+        if !self.wanted.contains(&key) {
+            self.wanted.push(key);
         }
     }
 
@@ -208,12 +276,4 @@ impl Draft {
         });
         subjects.len() - 1
     }
-}
-
-/// For how long tokens are lent that a request needs of another slot than its org's, even if every decision is the
-/// store's: until the org has answered.
-fn borrowed_hold(sizes: Sizes, terms: &Terms) -> Micros {
-    let refill = u128::from(terms.capacity) * u128::from(terms.window) / u128::from(terms.limit.max(1));
-    let quarter = u64::try_from(refill / 4).unwrap_or(LONGEST_HOLD);
-    sizes.hold.max(quarter.min(20_000))
 }

@@ -8,7 +8,8 @@ use smallvec::SmallVec;
 use tollgate_core::{Cell, CounterKey, Mode};
 
 use super::super::call::{LeaseId, Micros, Name, Terms};
-use super::pool::{Hold, Pool, Standing};
+use super::claim::{Claim, Kept};
+use super::pool::{Pool, Standing};
 use super::{Answer, LEASE_IDLE, Mono, Waiter};
 use crate::memory::Commit;
 use crate::sync::{AtomicU64, Ordering};
@@ -24,27 +25,33 @@ pub(super) struct Item {
     pub(super) terms: Terms,
 }
 
-/// Tokens of another home that are kept for a request.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Kept {
-    pub(super) home: u64,
-    pub(super) key: CounterKey,
-    pub(super) hold: Hold,
-}
-
 /// A request that waits.
 #[derive(Debug)]
 pub(super) struct Waiting<W> {
     pub(super) waiter: W,
-    /// It only wants tokens here, to decide with them later.
+    pub(super) home: u64,
+    /// It only wants tokens here, to be decided with them elsewhere.
     pub(super) borrows: bool,
     pub(super) commit: Commit,
     /// Its levels of this home.
     pub(super) items: Vec<Item>,
-    pub(super) kept: Vec<Kept>,
+    pub(super) kept: SmallVec<[Kept; 1]>,
     /// All its levels, those of other homes filled in.
     pub(super) levels: Vec<(bool, bool, Cell)>,
     pub(super) formers: Vec<(usize, Name, Terms)>,
+}
+
+impl<W> Waiting<W> {
+    /// Its levels, those that watch one count only once.
+    pub(super) fn items_taken(&self) -> impl Iterator<Item = &Item> {
+        let items = &self.items;
+        let first = |place: usize| items[..place].iter().all(|before| before.key != items[place].key);
+        items
+            .iter()
+            .enumerate()
+            .filter(move |(place, _)| first(*place))
+            .map(|(_, item)| item)
+    }
 }
 
 /// A call under way.
@@ -54,7 +61,17 @@ pub(super) struct Flight<W> {
     pub(super) sent: Mono,
     pub(super) needs: Vec<Waiting<W>>,
     pub(super) borrows: Vec<Waiting<W>>,
-    pub(super) lends: Vec<(CounterKey, LeaseId, Terms)>,
+    pub(super) lends: Vec<Lend>,
+}
+
+/// A lease that was asked for.
+#[derive(Debug)]
+pub(super) struct Lend {
+    pub(super) key: CounterKey,
+    pub(super) lease: LeaseId,
+    pub(super) terms: Terms,
+    /// Requests that borrow wait for it.
+    pub(super) needed: bool,
 }
 
 /// A lease that is to be given back.
@@ -64,7 +81,8 @@ pub(super) struct Given {
     pub(super) terms: Terms,
     pub(super) lease: LeaseId,
     pub(super) unspent: u64,
-    pub(super) last: Mono,
+    /// In the store's time.
+    pub(super) last_spent: Micros,
 }
 
 /// A home's line to the store.
@@ -166,16 +184,32 @@ impl<W: Waiter> Line<W> {
         all: bool,
         unspent: &AtomicU64,
     ) {
-        for (lease, left, last) in pool.take_ended(now, all) {
-            unspent.fetch_add(left, Ordering::Relaxed);
-            self.given.push(Given {
-                name: pool.name,
-                terms: *terms,
-                lease,
-                unspent: left,
-                last,
-            });
+        for lease in pool.take_ended(now, all) {
+            unspent.fetch_add(lease.left, Ordering::Relaxed);
+            self.give(pool, terms, lease.id, lease.left, lease.last_spent());
         }
+    }
+
+    /// Notes what is to be given back of a lease.
+    pub(super) fn give(
+        &mut self,
+        pool: &Pool,
+        terms: &Terms,
+        lease: LeaseId,
+        unspent: u64,
+        last_spent: Micros,
+    ) {
+        if let Some(given) = self.given.iter_mut().find(|given| given.lease == lease) {
+            given.unspent += unspent;
+            return;
+        }
+        self.given.push(Given {
+            name: pool.name,
+            terms: *terms,
+            lease,
+            unspent,
+            last_spent,
+        });
     }
 
     /// Tells those who wait what can be told without another call.
@@ -184,11 +218,11 @@ impl<W: Waiter> Line<W> {
         pools: &HashMap<CounterKey, Pool, RandomState>,
         now: Mono,
         told: &mut Vec<(W, Answer)>,
-        kept: &mut Vec<Kept>,
+        rest: &mut Vec<Kept>,
     ) {
         for waiting in std::mem::take(&mut self.queue) {
             if waiting.waiter.is_gone() {
-                kept.extend(waiting.kept);
+                rest.extend(waiting.kept);
                 continue;
             }
             let stands = |item: &Item| {
@@ -201,8 +235,8 @@ impl<W: Waiter> Line<W> {
             let unknown = |(_, standing): &(Mode, Standing)| *standing == Standing::Unknown;
             if refused || !standings.iter().any(unknown) {
                 // It decides for itself, with what is held now.
-                kept.extend(waiting.kept);
-                told.push((waiting.waiter, Answer::Again));
+                let claim = Claim::of(waiting.kept, rest);
+                told.push((waiting.waiter, Answer::Again(claim)));
             } else {
                 self.queue.push_back(waiting);
             }

@@ -6,6 +6,8 @@
 //! [`Node::heard`] takes the reply and says who can go on.
 
 mod away;
+mod claim;
+mod decide;
 mod draft;
 mod line;
 mod pool;
@@ -14,21 +16,21 @@ mod size;
 mod unused;
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Mode, Outcome, Retry, Timestamp};
+use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Mode, Outcome, Timestamp};
 
-use super::call::{Call, Micros, Name, Reply, Terms};
-use crate::memory::{Commit, StoreFull};
+use super::call::{Call, Micros, Name, Reply};
+use crate::memory::Commit;
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
-use line::{Item, Kept, Line, Waiting};
-use pool::{Pool, Standing};
+use line::Line;
+use pool::Pool;
 use size::nanos;
 
 pub use away::{Fail, Fallback};
+pub use claim::Claim;
 pub use size::BASIS;
 pub use unused::{CLASSES, Unused};
 
@@ -90,12 +92,12 @@ pub enum Step {
 }
 
 /// What somebody who waits hears.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub enum Answer {
     /// The store has decided.
     Decided(Settled),
-    /// Something has changed: decide again.
-    Again,
+    /// Something has changed: decide again, with what there is already.
+    Again(Claim),
     /// The store could not be asked, or nobody knows what it did.
     Away,
 }
@@ -273,111 +275,23 @@ impl<W: Waiter> Node<W> {
         all
     }
 
-    /// Decides a request from what is held, if that is possible. The clock is read when tokens are about to be
-    /// spent, and once more when they are: a thread that slept in between has spent nothing.
-    pub fn decide(
-        &self,
-        asked: &Asked<'_>,
-        clock: &mut dyn FnMut() -> Mono,
-        waiter: &mut dyn FnMut() -> W,
-        decision: &mut Decision,
-    ) -> Result<Step, StoreFull> {
-        let mut locked = self.lock(asked.levels.iter().map(|level| level.home));
-        let now = clock();
-        let Some(first) = asked.levels.last() else {
-            let at = Timestamp::from_nanos(now.wrapping_add(self.offset.load(Ordering::Relaxed)));
-            return Ok(Step::Decided { at, low: None });
-        };
-        let at = self.store_time(&mut locked, first.home, now);
-        let mut standings: SmallVec<[Standing; 4]> = SmallVec::new();
-        let (mut unknown, mut refused) = (false, false);
-        for (place, level) in asked.levels.iter().enumerate() {
-            let standing = self.stand(&mut locked, asked, place, level, now)?;
-            unknown |= standing == Standing::Unknown;
-            refused |= standing == Standing::Refused && level.mode == Mode::Enforce;
-            standings.push(standing);
-        }
-        if unknown && !refused {
-            return Ok(Self::line_up(&mut locked, asked, &standings, at, now, waiter));
-        }
-        let allowed = !refused;
-        let mut deadline = Mono::MAX;
-        if allowed && asked.commit == Commit::Charge {
-            for (place, level) in asked.levels.iter().enumerate() {
-                let twice = asked.levels[..place].iter().any(|before| before.key == level.key);
-                if standings[place] == Standing::Held
-                    && level.cost > 0
-                    && !twice
-                    && let Some(pool) = locked.pool(level)
-                {
-                    deadline = deadline.min(pool.spend(level.cost, now));
-                }
-            }
-            if clock() >= deadline {
-                // What was spent ended meanwhile: it is lost, and the store has to be asked.
-                let unknown: SmallVec<[_; 4]> = SmallVec::from_elem(Standing::Unknown, standings.len());
-                return Ok(Self::line_up(&mut locked, asked, &unknown, at, now, waiter));
-            }
-        }
-        let mut low = None;
-        let mut refused_until = now;
-        for (level, standing) in asked.levels.iter().zip(&standings) {
-            let Some(pool) = locked.pool(level) else { continue };
-            let cell = pool.view(level, at, now);
-            let charged = allowed && *standing == Standing::Held && level.cost > 0;
-            let fits = match standing {
-                Standing::Refused => false,
-                Standing::Held if level.mode != Mode::Soft => true,
-                // A soft limit lends past its end, and of one that nobody asked about there is only this to go by.
-                _ => {
-                    let taken = if charged { level.cost } else { 0 };
-                    level.rule.fits(level.rule.uncharge(cell, taken), level.cost, at)
-                }
-            };
-            if let (false, Some(refusal)) = (fits, pool.refusal) {
-                refused_until = refused_until.max(refusal.until);
-            }
-            if allowed && pool.runs_low(now) {
-                low = Some(level.home);
-                let (home, key) = (level.home, level.key);
-                if let Some(line) = locked.shard(home).lines.get_mut(&home) {
-                    line.runs_low(key);
-                }
-            }
-            decision.outcomes.push(Outcome {
-                fits,
-                charged,
-                cell,
-                remaining: 0,
-            });
-        }
-        drop(locked);
-        decision.allowed = allowed;
-        decision.sum_up(asked.levels, at);
-        if !allowed && let Retry::After(wait) = decision.retry {
-            decision.retry = Retry::After(wait.max(u128::from(refused_until - now)));
-        }
-        Ok(Step::Decided { at, low })
-    }
-
     /// The next call of a line, if there is something to ask and none is under way.
     pub fn call(&self, home: u64, now: Mono) -> (Option<Outgoing>, Vec<(W, Answer)>) {
         let mut shard = self.shards[shard_index(home)].0.lock();
-        let mut kept = Vec::new();
-        let mut told = Vec::new();
-        let outgoing = self.next_call(&mut shard, home, now, &mut told, &mut kept);
+        let (mut told, mut rest) = (Vec::new(), Vec::new());
+        let outgoing = self.next_call(&mut shard, home, now, &mut told, &mut rest);
         drop(shard);
-        self.put_back(&kept);
+        self.release(rest);
         (outgoing, told)
     }
 
     /// Takes the reply to a call, or `None` if it was not run or nobody knows. Says who can go on.
     pub fn heard(&self, home: u64, number: u64, reply: Option<&Reply>, now: Mono) -> Vec<(W, Answer)> {
         let mut shard = self.shards[shard_index(home)].0.lock();
-        let mut kept = Vec::new();
-        let told = self.take_reply(&mut shard, home, number, reply, now, &mut kept);
+        let mut rest = Vec::new();
+        let told = self.take_reply(&mut shard, home, number, reply, now, &mut rest);
         drop(shard);
-        self.put_back(&kept);
+        self.release(rest);
         told
     }
 
@@ -441,120 +355,6 @@ impl<W: Waiter> Node<W> {
         let offset = line.and_then(|line| line.offset);
         let offset = offset.unwrap_or_else(|| self.offset.load(Ordering::Relaxed));
         Timestamp::from_nanos(now.wrapping_add(offset))
-    }
-
-    /// How a level stands. Its pool is made if there is none.
-    fn stand(
-        &self,
-        locked: &mut Locked<'_, W>,
-        asked: &Asked<'_>,
-        place: usize,
-        level: &Level<'_>,
-        now: Mono,
-    ) -> Result<Standing, StoreFull> {
-        let pool = match locked.shard(level.home).pools.entry(level.key) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => {
-                if self.pools.fetch_add(1, Ordering::Relaxed) >= self.capacity {
-                    self.pools.fetch_sub(1, Ordering::Relaxed);
-                    return Err(StoreFull);
-                }
-                let name = asked.details.name(place);
-                entry.insert(Pool::new(name, level.rule, now))
-            }
-        };
-        if pool.revision != Some(asked.revision) || pool.rule != *level.rule {
-            pool.revision = Some(asked.revision);
-            pool.rule = level.rule.clone();
-            pool.soft = level.mode == Mode::Soft;
-            pool.accuracy = asked.details.accuracy(place);
-            pool.refusal = None;
-        }
-        pool.used = now;
-        Ok(pool.standing(level.cost, now))
-    }
-
-    /// Puts a request that can't be decided yet on a line. What it needs of other slots than its org's comes first,
-    /// as a lease; then tokens of those are kept for it while its org is asked.
-    fn line_up(
-        locked: &mut Locked<'_, W>,
-        asked: &Asked<'_>,
-        standings: &[Standing],
-        at: Timestamp,
-        now: Mono,
-        waiter: &mut dyn FnMut() -> W,
-    ) -> Step {
-        // Levels stand from broad to narrow: those of an org come last.
-        let own = asked.levels.last().map_or(0, |level| level.home);
-        let lacking = |place: &usize| standings[*place] == Standing::Unknown;
-        let foreign = (0..asked.levels.len())
-            .filter(lacking)
-            .find(|place| asked.levels[*place].home != own);
-        let home = foreign.map_or(own, |place| asked.levels[place].home);
-        let mut waiting = Waiting {
-            waiter: waiter(),
-            borrows: foreign.is_some(),
-            commit: asked.commit,
-            items: Vec::new(),
-            kept: Vec::new(),
-            levels: vec![(true, false, Cell::default()); asked.levels.len()],
-            formers: Vec::new(),
-        };
-        let charges = asked.commit == Commit::Charge;
-        for (place, level) in asked.levels.iter().enumerate() {
-            let Some(pool) = locked.pool(level) else { continue };
-            if level.home == home {
-                pool.asked_for(level.cost);
-                waiting.items.push(Item {
-                    place,
-                    key: level.key,
-                    name: pool.name,
-                    cost: level.cost,
-                    mode: level.mode,
-                    terms: Terms::of(level, asked.revision, at),
-                });
-            } else if foreign.is_none() {
-                let fits = standings[place] == Standing::Held;
-                let takes = fits && level.cost > 0 && charges;
-                let hold = if takes { pool.hold(level.cost, now) } else { None };
-                let cell = pool.view(level, at, now);
-                waiting.levels[place] = (fits, hold.is_some(), cell);
-                if let Some(hold) = hold {
-                    waiting.kept.push(Kept {
-                        home: level.home,
-                        key: level.key,
-                        hold,
-                    });
-                }
-            }
-        }
-        for (number, former) in asked.formers.iter().enumerate() {
-            let place = former.level;
-            if asked.levels[place].home == home && former.home == home {
-                let level = Level {
-                    rule: former.rule,
-                    calendar: former.calendar,
-                    ..asked.levels[place]
-                };
-                let terms = Terms::of(&level, asked.revision, at);
-                waiting.formers.push((place, asked.details.former(number), terms));
-            }
-        }
-        let place = foreign.unwrap_or(asked.levels.len() - 1);
-        let line = locked.shard(home).lines.entry(home);
-        let line = line.or_insert_with(|| Line::new(asked.details.tag(place)));
-        line.lane = asked.details.lane(place);
-        line.push(waiting);
-        Step::Waits(home)
-    }
-
-    fn put_back(&self, kept: &[Kept]) {
-        for kept in kept {
-            let mut shard = self.shards[shard_index(kept.home)].0.lock();
-            if let Some(pool) = shard.pools.get_mut(&kept.key) {
-                pool.put_back(&kept.hold);
-            }
-        }
     }
 }
 

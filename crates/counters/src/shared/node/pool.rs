@@ -1,10 +1,11 @@
 //! What a node holds of one counter.
 
 use smallvec::SmallVec;
-use tollgate_core::{Algorithm, Cell, Level, Mode, Rule, Timestamp};
+use tollgate_core::{Algorithm, Cell, CounterKey, Level, Mode, Rule, Timestamp};
 
 use super::super::call::{LeaseId, Micros, Name};
 use super::Mono;
+use super::claim::{Kept, Source};
 use super::size::{Sizes, nanos};
 
 /// Tokens on loan.
@@ -14,6 +15,10 @@ pub(super) struct Lease {
     pub(super) left: u64,
     /// Nothing of it is spent from then on.
     pub(super) deadline: Mono,
+    /// When it was asked for.
+    pub(super) sent: Mono,
+    /// When it was lent, in the store's time.
+    pub(super) lent: Micros,
     /// When something of it was last spent.
     pub(super) last: Mono,
 }
@@ -54,9 +59,11 @@ pub(super) struct Pool {
     pub(super) sizes: Sizes,
     /// Tokens a second, as of late.
     pub(super) rate: u64,
-    /// Spent or asked for since `marked`.
+    /// Spent since `marked`.
     spent: u64,
     marked: Mono,
+    /// What ended unspent, and when that was true.
+    lost: (u64, Mono),
     /// It is not asked for more before.
     pub(super) sated_until: Mono,
     /// When it was last asked about.
@@ -88,6 +95,7 @@ impl Pool {
             rate: 0,
             spent: 0,
             marked: now,
+            lost: (0, now),
             sated_until: 0,
             used: now,
             owed: 0,
@@ -128,33 +136,62 @@ impl Pool {
             }
         }
         debug_assert_eq!(owed, 0, "more was spent than is held");
-        self.asked_for(cost);
+        self.note_spent(cost);
         deadline
     }
 
-    /// Takes tokens out of the first lease that has them all, to be spent later or put back.
-    pub(super) fn hold(&mut self, cost: u64, now: Mono) -> Option<Hold> {
-        let mut live = self.leases.iter_mut().filter(|lease| lease.is_live(now));
-        let lease = live.find(|lease| lease.left >= cost)?;
-        lease.left -= cost;
-        Some(Hold {
-            lease: lease.id,
-            amount: cost,
-            deadline: lease.deadline,
-        })
+    /// Takes tokens that are held out of their leases, for a request that is not decided yet, and says when the
+    /// first of them ends.
+    pub(super) fn keep(
+        &mut self,
+        home: u64,
+        key: CounterKey,
+        cost: u64,
+        now: Mono,
+    ) -> (Mono, SmallVec<[Kept; 1]>) {
+        let (mut owed, mut deadline) = (cost, Mono::MAX);
+        let mut kept = SmallVec::new();
+        for lease in self.leases.iter_mut().filter(|lease| lease.is_live(now)) {
+            let amount = lease.left.min(owed);
+            if amount > 0 {
+                lease.left -= amount;
+                lease.last = now;
+                deadline = deadline.min(lease.deadline);
+                owed -= amount;
+                kept.push(Kept {
+                    home,
+                    key,
+                    lease: lease.id,
+                    amount,
+                    source: Source::Held,
+                });
+            }
+        }
+        debug_assert_eq!(owed, 0, "more was kept than is held");
+        self.note_spent(cost);
+        (deadline, kept)
     }
 
-    /// Puts held tokens back where they came from. If that lease has ended they are gone with it.
-    pub(super) fn put_back(&mut self, hold: &Hold) {
-        let lease = self.leases.iter_mut().find(|lease| lease.id == hold.lease);
-        if let Some(lease) = lease {
-            lease.left += hold.amount;
+    /// What was spent at `now` was so no later than `then`.
+    pub(super) fn spent_by(&mut self, now: Mono, then: Mono) {
+        for lease in self.leases.iter_mut().filter(|lease| lease.last == now) {
+            lease.last = then;
         }
     }
 
-    /// Notes what a request asked for, by which the rate is measured.
-    pub(super) fn asked_for(&mut self, cost: u64) {
-        self.spent = self.spent.saturating_add(cost);
+    /// Puts tokens back where they came from. If that lease has ended they are gone with it.
+    pub(super) fn put_back(&mut self, lease: LeaseId, amount: u64) {
+        if let Some(lease) = self.leases.iter_mut().find(|known| known.id == lease) {
+            lease.left += amount;
+        }
+    }
+
+    /// Notes what was spent, here or in the store, by which the rate is measured. What no lease could have served
+    /// is no reason to borrow more.
+    pub(super) fn note_spent(&mut self, cost: u64) {
+        if cost <= self.sizes.cap {
+            self.spent = self.spent.saturating_add(cost);
+        }
     }
 
     /// Brings the rate up to date.
@@ -172,15 +209,21 @@ impl Pool {
     }
 
     /// Drops leases that have ended, and says what of them can be given back.
-    pub(super) fn take_ended(&mut self, now: Mono, all: bool) -> SmallVec<[(LeaseId, u64, Mono); 2]> {
+    pub(super) fn take_ended(&mut self, now: Mono, all: bool) -> SmallVec<[Lease; 2]> {
         let mut ended = SmallVec::new();
+        let mut lost = 0;
         self.leases.retain(|lease| {
             let keep = lease.is_live(now) && !all;
             if !keep && lease.left > 0 {
-                ended.push((lease.id, lease.left, lease.last));
+                ended.push(*lease);
+                lost += lease.left;
             }
             keep
         });
+        // A window gets it back; a bucket, or a log, hardly ever does.
+        if lost > 0 && (self.is_bucket() || self.rule.algorithm == Algorithm::SlidingLog) {
+            self.lost = (self.lost(now) + lost, now);
+        }
         ended
     }
 
@@ -196,27 +239,43 @@ impl Pool {
         now >= self.sated_until && self.held(now) < self.sizes.low(self.rate)
     }
 
-    /// How much more to borrow, in a fleet of so many nodes whose calls take so long.
-    pub(super) fn want(&mut self, nodes: u64, trip: Micros, at: Timestamp, now: Mono) -> u64 {
+    /// How much to hold, in a fleet of so many nodes whose calls take so long.
+    pub(super) fn target(&mut self, nodes: u64, trip: Micros, at: Timestamp, now: Mono) -> u64 {
         self.measure(now);
         self.sizes = Sizes::of(&self.rule, self.accuracy, nodes, trip);
-        if now < self.sated_until {
+        let target = self.sizes.target(self.rate);
+        if self.soft || self.is_bucket() {
+            return target;
+        }
+        // The less is left of a window, the less may lie unused.
+        let left = self.rule.remaining(self.cell, at).saturating_add(self.held(now));
+        target.min(self.sizes.share(left))
+    }
+
+    /// How much more to borrow of what is to be held.
+    pub(super) fn want(&self, target: u64, now: Mono) -> u64 {
+        let held = self.held(now);
+        // A pool that is nearly full is left alone.
+        if now < self.sated_until || held * 4 >= target * 3 {
             return 0;
         }
-        let held = self.held(now);
-        let mut target = self.sizes.target(self.rate);
-        if !self.soft
-            && !matches!(
-                self.rule.algorithm,
-                Algorithm::TokenBucket | Algorithm::LeakyBucket
-            )
-        {
-            // The less is left of a window, the less may lie unused.
-            let left = self.rule.remaining(self.cell, at).saturating_add(held);
-            target = target.min(self.sizes.share(left));
-        }
-        // A pool that is nearly full is left alone.
-        if held * 4 >= target * 3 { 0 } else { target - held }
+        (target - held).min(self.sizes.cap.saturating_sub(self.lost(now)))
+    }
+
+    fn is_bucket(&self) -> bool {
+        matches!(
+            self.rule.algorithm,
+            Algorithm::TokenBucket | Algorithm::LeakyBucket
+        )
+    }
+
+    /// What ended unspent and is still counted as used. As much as may lie unused comes back in the time in which
+    /// the whole limit does.
+    fn lost(&self, now: Mono) -> u64 {
+        let (lost, at) = self.lost;
+        let back = u128::from(self.sizes.cap) * u128::from(now.saturating_sub(at));
+        let back = back / self.rule.horizon_ns().max(1);
+        lost.saturating_sub(u64::try_from(back).unwrap_or(u64::MAX))
     }
 }
 
@@ -224,12 +283,11 @@ impl Lease {
     pub(super) fn is_live(&self, now: Mono) -> bool {
         now < self.deadline
     }
-}
 
-/// Tokens taken out of a pool for a request that waits for another slot.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Hold {
-    pub(super) lease: LeaseId,
-    pub(super) amount: u64,
-    pub(super) deadline: Mono,
+    /// No later than this was anything of it spent, in the store's time: it was lent after it was asked for, and
+    /// the clock may be a little slow.
+    pub(super) fn last_spent(&self) -> Micros {
+        let since = self.last.saturating_sub(self.sent);
+        self.lent + (since + since / 1_000).div_ceil(nanos(1))
+    }
 }

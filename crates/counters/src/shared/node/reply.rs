@@ -6,8 +6,9 @@ use foldhash::fast::RandomState;
 use tollgate_core::{CounterKey, Mode, Rule};
 
 use super::super::call::{Done, Grant, LONGEST_HOLD, Micros, Reply, Seen, instant};
-use super::line::{Flight, Item, Kept, Line, Waiting};
-use super::pool::{Lease, Pool, Refusal, Standing};
+use super::claim::{Claim, Kept, Source};
+use super::line::{Flight, Item, Lend, Line, Waiting};
+use super::pool::{Lease, Pool, Refusal};
 use super::size::nanos;
 use super::{Answer, Mono, Node, Settled, Shard, Waiter};
 use crate::sync::Ordering;
@@ -26,7 +27,7 @@ impl<W: Waiter> Node<W> {
         number: u64,
         reply: Option<&Reply>,
         now: Mono,
-        kept: &mut Vec<Kept>,
+        rest: &mut Vec<Kept>,
     ) -> Vec<(W, Answer)> {
         let mut told = Vec::new();
         let Shard { pools, lines } = shard;
@@ -44,34 +45,39 @@ impl<W: Waiter> Node<W> {
                     self.losses.fetch_add(1, Ordering::Relaxed);
                 }
                 self.note_trip(now.saturating_sub(flight.sent));
-                for (waiting, seen) in flight.needs.drain(..).zip(&done.verdicts) {
-                    let times = Times {
-                        at: done.now,
-                        sent: flight.sent,
-                        now,
-                    };
-                    let answer = take_verdict(pools, &waiting, seen, &times, kept);
-                    told.push((waiting.waiter, answer));
+                let times = Times {
+                    at: done.now,
+                    sent: flight.sent,
+                    now,
+                };
+                let needs = std::mem::take(&mut flight.needs);
+                for (waiting, seen) in needs.into_iter().zip(&done.verdicts) {
+                    let settled = take_verdict(pools, &waiting, seen, &times, rest);
+                    told.push((waiting.waiter, Answer::Decided(settled)));
                 }
-                // Leases are lent after all needs, so that their numbers are the later ones.
-                self.take_grants(line, pools, &flight, done, now);
-                let borrowed = flight.borrows.into_iter();
-                told.extend(borrowed.map(|waiting| (waiting.waiter, Answer::Again)));
+                // What was lent came after what was decided, and so does what is known then.
+                self.take_grants(line, pools, &mut flight, done, now);
+                for waiting in flight.borrows {
+                    let claim = Claim(waiting.kept);
+                    told.push((waiting.waiter, Answer::Again(claim)));
+                }
             }
-            other => {
-                let mut answer = Answer::Away;
-                if let Some(Reply::Late { now: store }) = other {
-                    // It did nothing, since the clock was taken to be another: now it is known.
-                    line.offset = Some(nanos(*store).wrapping_sub(now));
-                    answer = Answer::Again;
-                }
+            Some(Reply::Late { now: store }) => {
+                // It did nothing, since the clock was taken to be another: now it is known.
+                line.offset = Some(nanos(*store).wrapping_sub(now));
                 for waiting in flight.needs.into_iter().chain(flight.borrows) {
-                    kept.extend(waiting.kept);
-                    told.push((waiting.waiter, answer.clone()));
+                    let claim = Claim::of(waiting.kept, rest);
+                    told.push((waiting.waiter, Answer::Again(claim)));
+                }
+            }
+            None => {
+                for waiting in flight.needs.into_iter().chain(flight.borrows) {
+                    rest.extend(waiting.kept);
+                    told.push((waiting.waiter, Answer::Away));
                 }
             }
         }
-        line.decide_waiting(pools, now, &mut told, kept);
+        line.decide_waiting(pools, now, &mut told, rest);
         told
     }
 
@@ -79,44 +85,43 @@ impl<W: Waiter> Node<W> {
         &self,
         line: &mut Line<W>,
         pools: &mut HashMap<CounterKey, Pool, RandomState>,
-        flight: &Flight<W>,
+        flight: &mut Flight<W>,
         done: &Done,
         now: Mono,
     ) {
-        for ((key, lease, terms), grant) in flight.lends.iter().zip(&done.grants) {
+        let times = Times {
+            at: done.now,
+            sent: flight.sent,
+            now,
+        };
+        for (lend, grant) in std::mem::take(&mut flight.lends).iter().zip(&done.grants) {
             let Grant { amount, hold, state } = *grant;
             self.lent.fetch_add(amount, Ordering::Relaxed);
-            let Some(pool) = pools.get_mut(key) else {
+            let Some(pool) = pools.get_mut(&lend.key) else {
                 self.unspent.fetch_add(amount, Ordering::Relaxed);
                 continue;
             };
-            pool.cell = state.cell(terms);
+            pool.cell = state.cell(&lend.terms);
             pool.heard = Some(now);
+            if lend.needed {
+                deal_out(line, pool, &mut flight.borrows, lend, amount, &times);
+                continue;
+            }
             if amount == 0 {
                 pool.sated_until = now.saturating_add(ASKED_AGAIN[0]);
                 continue;
             }
-            line.give_up(pool, terms, now, false, &self.unspent);
+            line.give_up(pool, &lend.terms, now, false, &self.unspent);
             // The call may have been run as soon as it was sent, and a clock may be a little fast.
             let deadline = flight.sent.saturating_add(nanos(hold) - nanos(hold) / 1_000);
             pool.leases.push(Lease {
-                id: *lease,
+                id: lend.lease,
                 left: amount,
                 deadline,
+                sent: flight.sent,
+                lent: done.now,
                 last: flight.sent,
             });
-        }
-        for item in flight.borrows.iter().flat_map(|waiting| &waiting.items) {
-            let Some(pool) = pools.get_mut(&item.key) else {
-                continue;
-            };
-            if pool.standing(item.cost, now) == Standing::Unknown {
-                let until = refused_until(pool, item.cost, done.now, flight.sent);
-                pool.refusal = Some(Refusal {
-                    cost: item.cost,
-                    until: until.max(now.saturating_add(ASKED_AGAIN[0])),
-                });
-            }
         }
     }
 
@@ -136,14 +141,54 @@ struct Times {
     now: Mono,
 }
 
+/// Deals out what the store lent to requests that wait for it, in their order.
+fn deal_out<W: Waiter>(
+    line: &mut Line<W>,
+    pool: &mut Pool,
+    borrows: &mut [Waiting<W>],
+    lend: &Lend,
+    amount: u64,
+    times: &Times,
+) {
+    pool.refusal = None;
+    let mut left = amount;
+    for waiting in borrows {
+        let Some(item) = waiting.items.iter().find(|item| item.key == lend.key) else {
+            continue;
+        };
+        let mut kept = Kept {
+            home: waiting.home,
+            key: lend.key,
+            lease: lend.lease,
+            amount: item.cost,
+            source: Source::Lent(times.at),
+        };
+        if item.cost > left {
+            if item.mode != Mode::Soft {
+                let known = pool.refusal.map_or(u64::MAX, |refusal| refusal.cost);
+                pool.refusal = Some(refusal(pool, item.cost.min(known), times));
+            }
+            (kept.amount, kept.source) = (0, Source::Refused);
+            waiting.kept.push(kept);
+        } else if item.cost > 0 && !waiting.waiter.is_gone() {
+            left -= item.cost;
+            waiting.kept.push(kept);
+        }
+    }
+    pool.note_spent(amount - left);
+    if left > 0 {
+        line.give(pool, &lend.terms, lend.lease, left, times.at);
+    }
+}
+
 /// What the store decided on a stack.
 fn take_verdict<W>(
     pools: &mut HashMap<CounterKey, Pool, RandomState>,
     waiting: &Waiting<W>,
     seen: &[Seen],
     times: &Times,
-    kept: &mut Vec<Kept>,
-) -> Answer {
+    rest: &mut Vec<Kept>,
+) -> Settled {
     let passes = |(item, seen): (&Item, &Seen)| seen.fits || item.mode != Mode::Enforce;
     let allowed = waiting.items.iter().zip(seen).all(passes);
     let mut levels = waiting.levels.clone();
@@ -155,24 +200,24 @@ fn take_verdict<W>(
             pool.cell = cell;
             pool.heard = Some(times.now);
             pool.refusal = None;
+            if allowed && takes {
+                pool.note_spent(item.cost);
+            }
             if !seen.fits && item.mode != Mode::Soft {
                 pool.refusal = Some(refusal(pool, item.cost, times));
             }
         }
     }
     if !allowed {
-        kept.extend(&waiting.kept);
+        rest.extend(&waiting.kept);
         for (_, charged, _) in &mut levels {
             *charged = false;
         }
-    } else if waiting.kept.iter().any(|kept| times.now >= kept.hold.deadline) {
-        // What was kept for it ended while the org was asked: it can't be let through on that.
-        return Answer::Away;
     }
-    Answer::Decided(Settled {
+    Settled {
         at: instant(times.at),
         levels,
-    })
+    }
 }
 
 /// A denial, and how long it is worth remembering.

@@ -22,7 +22,7 @@ pub(super) struct Sizes {
     /// How long a lease is held.
     pub(super) hold: Micros,
     /// Twice the time that a call takes.
-    trips: Micros,
+    pub(super) trips: Micros,
     /// What of the rest of a window this node may hold: so many parts, of so many.
     part: (u64, u64),
 }

@@ -9,8 +9,10 @@ use super::Bug;
 
 /// How long a counter is kept at least after it stopped to matter, and how far its expiry is moved ahead at least.
 const GRACE: Micros = 300_000_000;
-/// The most leases whose return is still awaited. Of a node that has more, only the last can come back.
+/// The most leases whose return is still awaited, and the most of one node: what is left of one when the next is
+/// lent. Of more only the latest can come back.
 const MOST_LENT: usize = 32;
+const MOST_OF_NODE: usize = 2;
 /// Soft limits count no further.
 const MOST: u64 = 1 << 52;
 /// The most entries of a log. Only soft limits reach it.
@@ -44,7 +46,7 @@ pub(super) struct Counter {
     numbers: [u64; 3],
     /// What a log holds, oldest first: when, how much.
     log: VecDeque<(Micros, u64)>,
-    /// At most one of a node. Windows: of the present window. Logs: not in the log yet.
+    /// The oldest first. Windows: of the present window. Logs: not in the log yet.
     lent: Vec<Lent>,
     /// The lease that was a bucket's last charge.
     tail: Option<LeaseId>,
@@ -77,9 +79,7 @@ impl Counter {
             Kind::Token | Kind::Leaky => counter.numbers = [lost, terms.capacity, 0],
             Kind::Window => counter.numbers = [boundary, terms.limit, 0],
             Kind::First => counter.numbers = [lost + terms.window, terms.limit, 0],
-            Kind::Quota if lost >= terms.period[1] => counter.numbers = [terms.period[2], terms.limit, 0],
-            Kind::Quota if lost >= terms.period[0] => counter.numbers = [terms.period[1], terms.limit, 0],
-            Kind::Quota => {}
+            Kind::Quota => counter.numbers = [terms.period_end(lost), terms.limit, 0],
             Kind::Sliding => counter.numbers = [boundary, 0, terms.limit],
             Kind::Log if bug == Some(Bug::LogColdWithoutHold) => counter.log.push_back((lost, terms.limit)),
             Kind::Log => counter.log.push_back((lost + LONGEST_HOLD, terms.limit)),
@@ -141,17 +141,11 @@ impl Counter {
         if now < end {
             return;
         }
-        let Terms {
-            kind, window, period, ..
-        } = self.terms;
+        let Terms { kind, window, .. } = self.terms;
         self.numbers = match kind {
             Kind::Sliding if end != 0 && now - end < window => [end + window, current, 0],
             Kind::First => [now + window, 0, 0],
-            Kind::Quota => [
-                period.into_iter().find(|end| now < *end).unwrap_or(period[2]),
-                0,
-                0,
-            ],
+            Kind::Quota => [self.terms.period_end(now), 0, 0],
             _ => [(now / window + 1) * window, 0, 0],
         };
         if self.bug != Some(Bug::ReturnAcrossWindows) {
@@ -306,7 +300,7 @@ impl Counter {
         if kind.is_bucket() {
             let (at, owed) = self.debt(limit, capacity, want.soft, now);
             let mut floor = u128::from(hold) * u128::from(limit);
-            if self.bug == Some(Bug::NoHoldInWant) {
+            if want.needed || self.bug == Some(Bug::NoHoldInWant) {
                 floor = 0;
             }
             if kind == Kind::Leaky && owed < floor {
@@ -329,7 +323,7 @@ impl Counter {
         }
         let end = if want.soft { MOST } else { limit };
         let amount = want.amount.min(end.saturating_sub(self.used(now)));
-        let unopened = kind == Kind::First && self.numbers[1] == 0 && !want.opens;
+        let unopened = kind == Kind::First && self.numbers[1] == 0 && !want.needed;
         if amount == 0 || unopened {
             return (0, 0);
         }
@@ -355,14 +349,13 @@ impl Counter {
             return self.enter(now, amount);
         }
         let of_node = |lent: &Lent| lent.id.node == id.node;
-        if self.lent.len() == MOST_LENT && !self.lent.iter().any(of_node) {
-            let first = (0..MOST_LENT).min_by_key(|place| self.lent[*place].until);
-            let lent = self.lent.remove(first.unwrap_or(0));
-            if log {
-                self.enter(lent.until, lent.amount);
-            }
+        let mut gone = None;
+        if self.lent.iter().filter(|lent| of_node(lent)).count() >= MOST_OF_NODE {
+            gone = self.lent.iter().position(of_node);
+        } else if self.lent.len() >= MOST_LENT {
+            gone = Some(0);
         }
-        if let Some(place) = self.lent.iter().position(of_node) {
+        if let Some(place) = gone {
             let lent = self.lent.remove(place);
             if log {
                 self.enter(lent.until, lent.amount);

@@ -167,8 +167,9 @@ impl Slot {
         let unnoticed = self.bug == Some(Bug::FailoverUnnoticed);
         let known = old.filter(|old| (old.owner == owner || unnoticed) && !back);
         let Some(mut known) = known else {
-            let taken = old.is_some_and(|old| old.began == now);
-            let began = now + u64::from(taken);
+            // Later than every one before, even if the clock waits for what it once showed.
+            let least = old.filter(|_| !back).map_or(0, |old| old.began + 1);
+            let began = now.max(least);
             self.sentinel = Some(Sentinel {
                 owner,
                 began,

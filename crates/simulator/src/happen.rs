@@ -1,0 +1,114 @@
+//! What befalls the fleet.
+
+use std::rc::Rc;
+
+use tollgate_core::Rule;
+
+use crate::history::What;
+use crate::policies::Policies;
+use crate::scenario::{self, Happening};
+use crate::world::{Event, MILLI, SECOND, World};
+
+const MICROS_PER_SECOND: i64 = 1_000_000;
+
+impl World {
+    pub(crate) fn happen(&mut self) {
+        let place = self.random.index(self.scenario.happenings.len());
+        let happening = self.scenario.happenings[place];
+        self.note(|_| format!("*** {happening:?}"));
+        let before = self.shows(self.now);
+        let server = self.random.index(self.store.servers.len());
+        match happening {
+            Happening::Crash => self.crash(),
+            Happening::FailOver => {
+                let lag = self.random.scaled(1, 300 * MILLI);
+                let skew = self.store.servers[server].skew + self.step(2 * MICROS_PER_SECOND);
+                self.store.fail_over(server, self.now, lag, skew);
+                self.store.servers[server].stalled = self.now + self.random.scaled(MILLI, 200 * MILLI);
+            }
+            Happening::Flush => self.store.flush(server),
+            Happening::ClockStep => self.store.servers[server].skew += self.step(5 * MICROS_PER_SECOND),
+            Happening::FarBack => {
+                let far = self.random.within(11, 60).cast_signed();
+                self.store.servers[server].skew -= far * MICROS_PER_SECOND;
+            }
+            Happening::Stall => {
+                let length = self.random.scaled(MILLI, 3 * SECOND / 2);
+                self.store.servers[server].stalled = self.now + length;
+            }
+            Happening::Migrate => {
+                let home = self.random.index(self.store.homes.len());
+                let until = self.now + self.random.scaled(MILLI, 20 * MILLI);
+                self.store.migrate(home, server, until);
+            }
+            Happening::Revise => self.revise(),
+        }
+        let after = self.shows(self.now);
+        for (home, (before, after)) in before.into_iter().zip(after).enumerate() {
+            if after > before {
+                let order = self.next_order();
+                self.entry(order, after, home, None, What::SetAhead);
+            }
+        }
+    }
+
+    /// By how much a clock is set.
+    fn step(&mut self, most: i64) -> i64 {
+        let step = self.random.scaled(1, most.unsigned_abs()).cast_signed();
+        if self.random.chance(500) { step } else { -step }
+    }
+
+    /// A node is killed, or told to stop and gives back what it holds.
+    fn crash(&mut self) {
+        let machine = self.random.index(self.machines.len());
+        if !self.machines[machine].up {
+            return;
+        }
+        let life = self.life(machine);
+        let mut gone = self.now;
+        if self.random.chance(500) {
+            self.sweep(life, true);
+            gone += self.random.scaled(1, 20 * MILLI);
+        }
+        self.push(gone, Event::Stop(life));
+    }
+
+    /// A limit is changed, and nodes learn of it one after the other.
+    fn revise(&mut self) {
+        let mut list = self.policies.list.clone();
+        let place = self.random.index(list.len());
+        let policy = &mut list[place];
+        let Rule {
+            algorithm,
+            limit,
+            capacity,
+            window_ns,
+            ..
+        } = policy.rule;
+        if self.random.chance(250) && !policy.scope.spans() {
+            let (algorithm, window_ns) = scenario::algorithm(&mut self.random);
+            let rule = scenario::rule(&mut self.random, algorithm, window_ns);
+            policy.former = Some((policy.count, std::mem::replace(&mut policy.rule, rule)));
+            policy.count = self.counts;
+            self.counts += 1;
+        } else {
+            let (times, by) = self.random.pick(&[(10, 1), (2, 1), (1, 2), (1, 10)]);
+            let changed = |number: u64| (number * times / by).clamp(1, 2_000);
+            let (mut limit, mut burst) = (limit, capacity);
+            match self.random.below(3) {
+                0 => limit = changed(limit),
+                1 => burst = changed(burst),
+                _ => (limit, burst) = (changed(limit), changed(burst)),
+            }
+            policy.rule = Rule::new(algorithm, limit, Some(burst), window_ns);
+        }
+        let revision = self.policies.revision + 1;
+        self.policies = Rc::new(Policies { revision, list });
+        self.note(|world| format!("{:#?}", world.policies));
+        for machine in 0..self.machines.len() {
+            let after = self.random.scaled(1, 2 * SECOND);
+            let policies = Rc::clone(&self.policies);
+            self.push(self.now + after, Event::Publish(machine, policies));
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Never over: what was admitted on one counter, held against its algorithm's own inequality.
+//!
+//! Nothing here knows how it was counted. Time never counts as earlier than the latest at which something
+//! happened to the counter.
+
+use std::collections::VecDeque;
+
+use tollgate_core::{Algorithm, Anchor, Calendar, Timestamp};
+
+use crate::history::{Nature, Numbers};
+
+const SECOND: u64 = 1_000_000_000;
+
+#[derive(Debug)]
+enum Count {
+    /// What is owed, in parts of a token.
+    Bucket(u128),
+    /// Until when, and how much.
+    Window(u64, u64),
+    /// Until when, how much before, how much.
+    Sliding(u64, u64, u64),
+    Log(VecDeque<(u64, u64)>),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Lease {
+    amount: u64,
+    /// The last instant of true time, and of the store's, at which it can be spent.
+    ends: u64,
+    ends_in_store: u64,
+}
+
+/// The numbers before a change, which hold until what was lent by them has run out.
+#[derive(Debug, Clone, Copy)]
+struct Before {
+    until: u64,
+    limit: u64,
+    capacity: u64,
+}
+
+/// One counter.
+#[derive(Debug)]
+pub struct Meter {
+    nature: Nature,
+    numbers: Option<Numbers>,
+    before: Option<Before>,
+    latest: u64,
+    count: Count,
+    leases: Vec<Lease>,
+    /// What was on lease when the store's clock was set ahead, or it lost its memory: it counts where it was
+    /// lent, until then.
+    exempt: (u64, u64),
+}
+
+impl Meter {
+    pub fn new(nature: &Nature) -> Self {
+        let count = match nature.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Count::Bucket(0),
+            Algorithm::FixedWindow(_) | Algorithm::Quota(_) => Count::Window(0, 0),
+            Algorithm::SlidingCounter => Count::Sliding(0, 0, 0),
+            Algorithm::SlidingLog => Count::Log(VecDeque::new()),
+        };
+        Self {
+            nature: nature.clone(),
+            numbers: None,
+            before: None,
+            latest: 0,
+            count,
+            leases: Vec::new(),
+            exempt: (0, 0),
+        }
+    }
+
+    /// The store learnt of new numbers.
+    pub fn told(&mut self, numbers: Numbers, stamp: u64) {
+        self.advance(stamp);
+        if let Some(old) = self.numbers {
+            let out = self.leases.iter().map(|lease| lease.ends_in_store).max();
+            let mut before = Before {
+                until: out.unwrap_or(0),
+                limit: old.limit,
+                capacity: old.capacity,
+            };
+            if let Some(earlier) = self.before {
+                before.until = before.until.max(earlier.until);
+                before.limit = before.limit.max(earlier.limit);
+                before.capacity = before.capacity.max(earlier.capacity);
+            }
+            self.before = Some(before);
+        }
+        self.numbers = Some(numbers);
+        self.expire_before(self.latest);
+    }
+
+    /// Tokens were lent.
+    pub fn lent(&mut self, amount: u64, hold: u64, at: u64, stamp: u64) {
+        self.advance(stamp);
+        self.leases.retain(|lease| lease.ends > at);
+        self.leases.push(Lease {
+            amount,
+            ends: at + hold,
+            ends_in_store: stamp + hold,
+        });
+    }
+
+    /// A window from its first request begins when the store counts it.
+    pub fn opened(&mut self, stamp: u64) {
+        self.advance(stamp);
+        if let (Algorithm::FixedWindow(Anchor::First), Count::Window(end, count)) =
+            (self.nature.algorithm, &mut self.count)
+            && self.latest >= *end
+        {
+            (*end, *count) = (self.latest + self.nature.window_ns, 0);
+        }
+    }
+
+    /// What is on lease now was lent by the clock as it was before.
+    pub fn spare_leases(&mut self, at: u64) {
+        let out = self.leases.iter().filter(|lease| lease.ends > at);
+        let (amount, until) = out.fold((0, 0), |(sum, until), lease| {
+            (sum + lease.amount, lease.ends.max(until))
+        });
+        self.exempt = (amount, until);
+    }
+
+    /// The slot began anew. If its time went back, so does this one's, with everything used up.
+    pub fn began(&mut self, at: u64, stamp: u64) {
+        if stamp >= self.latest {
+            return;
+        }
+        self.spare_leases(at);
+        self.latest = stamp;
+        let Some(Numbers { limit, capacity, .. }) = self.numbers else {
+            return;
+        };
+        let window = self.nature.window_ns;
+        self.count = match self.nature.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                Count::Bucket(u128::from(capacity) * u128::from(window))
+            }
+            Algorithm::SlidingLog => Count::Log([(stamp + SECOND, limit)].into()),
+            Algorithm::SlidingCounter => Count::Sliding((stamp / window + 1) * window, 0, limit),
+            Algorithm::FixedWindow(Anchor::First) => Count::Window(stamp + window, limit),
+            Algorithm::FixedWindow(Anchor::Epoch) => Count::Window((stamp / window + 1) * window, limit),
+            Algorithm::Quota(period) => {
+                let end = Calendar::utc().period(period, Timestamp::from_nanos(stamp)).1;
+                Count::Window(end.nanos(), limit)
+            }
+        };
+    }
+
+    /// Brings an untouched counter to no more room than `room`, as the one it replaces has.
+    pub fn narrow(&mut self, room: u64, stamp: u64) {
+        self.advance(stamp);
+        let Some(Numbers { limit, capacity, .. }) = self.numbers else {
+            return;
+        };
+        let window = self.nature.window_ns;
+        let used = limit.saturating_sub(room);
+        match &mut self.count {
+            Count::Bucket(owed) => {
+                *owed = u128::from(capacity.saturating_sub(room)) * u128::from(window);
+            }
+            Count::Window(_, count) | Count::Sliding(_, _, count) => *count = used,
+            Count::Log(log) => log.push_back((self.latest, used)),
+        }
+    }
+
+    /// A request went through. What is wrong with that?
+    pub fn admitted(&mut self, cost: u64, local: bool, at: u64, stamp: u64) -> Option<String> {
+        let mut cost = cost;
+        if local && at < self.exempt.1 {
+            let spared = cost.min(self.exempt.0);
+            self.exempt.0 -= spared;
+            cost -= spared;
+        }
+        if cost == 0 {
+            return None;
+        }
+        self.advance(stamp);
+        let numbers = self.numbers?;
+        let (mut limit, mut capacity) = (numbers.limit, numbers.capacity);
+        if let Some(before) = self.before
+            && (local || self.nature.is_bucket())
+        {
+            limit = limit.max(before.limit);
+            capacity = capacity.max(before.capacity);
+        }
+        let window = u128::from(self.nature.window_ns);
+        let full = u128::from(limit) * window;
+        let now = self.latest;
+        let (sum, most) = match &mut self.count {
+            Count::Bucket(owed) => {
+                *owed += u128::from(cost) * window;
+                (*owed, u128::from(capacity) * window)
+            }
+            Count::Window(end, _) if now >= *end => {
+                return Some(format!("{cost} spent in a window that nobody opened"));
+            }
+            Count::Window(_, count) => {
+                *count += cost;
+                (u128::from(*count) * window, full)
+            }
+            Count::Sliding(end, previous, current) => {
+                *current += cost;
+                let faded = u128::from(*previous) * u128::from(*end - now);
+                (faded + u128::from(*current) * window, full)
+            }
+            Count::Log(log) => {
+                log.push_back((now, cost));
+                let sum: u64 = log.iter().map(|(_, cost)| cost).sum();
+                (u128::from(sum) * window, full)
+            }
+        };
+        (sum > most).then(|| {
+            let parts = |number: u128| number % window * 1_000 / window;
+            format!(
+                "{}.{:03} of {} used after {cost} {}",
+                sum / window,
+                parts(sum),
+                most / window,
+                if local { "from a lease" } else { "by the store" }
+            )
+        })
+    }
+
+    /// What is left.
+    pub fn room(&mut self, stamp: u64) -> u64 {
+        self.advance(stamp);
+        let Some(Numbers { limit, capacity, .. }) = self.numbers else {
+            return u64::MAX;
+        };
+        let window = u128::from(self.nature.window_ns);
+        match &self.count {
+            Count::Bucket(owed) => {
+                let left = (u128::from(capacity) * window).saturating_sub(*owed) / window;
+                u64::try_from(left).unwrap_or(u64::MAX)
+            }
+            Count::Window(_, count) => limit.saturating_sub(*count),
+            Count::Sliding(end, previous, current) => {
+                let faded = (u128::from(*previous) * u128::from(end - self.latest)).div_ceil(window);
+                limit
+                    .saturating_sub(*current)
+                    .saturating_sub(u64::try_from(faded).unwrap_or(u64::MAX))
+            }
+            Count::Log(log) => limit.saturating_sub(log.iter().map(|(_, cost)| cost).sum()),
+        }
+    }
+
+    /// Brings it to a later instant.
+    fn advance(&mut self, stamp: u64) {
+        if let Some(before) = self.before
+            && before.until <= stamp
+        {
+            self.drain(before.until);
+            self.expire_before(before.until);
+        }
+        self.drain(stamp);
+    }
+
+    /// The numbers before the last change are gone. A bucket that is smaller now is just empty.
+    fn expire_before(&mut self, stamp: u64) {
+        if self.before.is_some_and(|before| before.until <= stamp) {
+            self.before = None;
+            if let (Count::Bucket(owed), Some(numbers)) = (&mut self.count, self.numbers) {
+                let most = u128::from(numbers.capacity) * u128::from(self.nature.window_ns);
+                *owed = most.min(*owed);
+            }
+        }
+    }
+
+    fn drain(&mut self, stamp: u64) {
+        let now = self.latest.max(stamp);
+        let window = self.nature.window_ns;
+        match &mut self.count {
+            Count::Bucket(owed) => {
+                let limit = self.numbers.map_or(0, |numbers| numbers.limit);
+                let limit = limit.max(self.before.map_or(0, |before| before.limit));
+                *owed = owed.saturating_sub(u128::from(limit) * u128::from(now - self.latest));
+            }
+            Count::Window(end, count) if now >= *end => match self.nature.algorithm {
+                Algorithm::FixedWindow(Anchor::First) => {}
+                Algorithm::Quota(period) => {
+                    let period = Calendar::utc().period(period, Timestamp::from_nanos(now));
+                    (*end, *count) = (period.1.nanos(), 0);
+                }
+                _ => (*end, *count) = ((now / window + 1) * window, 0),
+            },
+            Count::Window(..) => {}
+            Count::Sliding(end, previous, current) => {
+                let next = (now / window + 1) * window;
+                if next == *end + window {
+                    (*end, *previous, *current) = (next, *current, 0);
+                } else if next > *end {
+                    (*end, *previous, *current) = (next, 0, 0);
+                }
+            }
+            Count::Log(log) => {
+                while log.front().is_some_and(|(at, _)| at + window <= now) {
+                    log.pop_front();
+                }
+            }
+        }
+        self.latest = now;
+    }
+}

@@ -1,0 +1,309 @@
+//! The verdict on a run, from what happened in it alone.
+//!
+//! *Never over*: what was admitted satisfies each algorithm's own inequality, in the store's time
+//! ([`meter::Meter`]). *All or none*: nothing is charged twice, and a denial has its reason in what was charged
+//! or lent, and nothing else ([`book::Book`]). *Not too little*: in a run without faults a denial has its
+//! reason in what was admitted, but for what the limit's accuracy lets lie unused.
+
+mod book;
+mod meter;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tollgate_core::Algorithm;
+
+use crate::history::{Entry, History, Lack, Nature, Numbers, What};
+use book::Book;
+use meter::Meter;
+
+const MILLI: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MILLI;
+const BASIS: u64 = 10_000;
+/// A node remembers a denial at most so long, whatever happens to the store meanwhile.
+const REMEMBERED: u64 = SECOND + 100 * MILLI;
+
+/// Something that must not happen.
+#[derive(Debug, Clone)]
+pub struct Violation {
+    /// When, in true nanoseconds.
+    pub at: u64,
+    /// What.
+    pub what: String,
+}
+
+struct Account {
+    meter: Meter,
+    /// What was charged and lent.
+    taken: Book,
+    /// What was admitted.
+    used: Book,
+    numbers: Option<Numbers>,
+    opened: bool,
+}
+
+struct Judge<'a> {
+    natures: &'a BTreeMap<usize, Nature>,
+    accounts: BTreeMap<usize, Account>,
+    /// When a home's memory began.
+    began: BTreeMap<usize, u64>,
+    /// When a home's time last changed its course, in true time.
+    changed: BTreeMap<usize, u64>,
+    charged: BTreeSet<(usize, (u64, u64, usize))>,
+    calm: bool,
+    found: Vec<Violation>,
+}
+
+/// Judges a run. One without faults is `calm`.
+pub fn judge(history: &mut History, calm: bool) -> Vec<Violation> {
+    history.entries.sort_by_key(|entry| (entry.at, entry.order));
+    let mut judge = Judge {
+        natures: &history.natures,
+        accounts: BTreeMap::new(),
+        began: BTreeMap::new(),
+        changed: BTreeMap::new(),
+        charged: BTreeSet::new(),
+        calm,
+        found: Vec::new(),
+    };
+    for (at, what) in &history.broken {
+        judge.found.push(Violation {
+            at: *at,
+            what: what.clone(),
+        });
+    }
+    for entry in &history.entries {
+        judge.take(entry);
+    }
+    judge.found
+}
+
+impl Judge<'_> {
+    fn take(&mut self, entry: &Entry) {
+        let Some(counter) = entry.counter else {
+            return self.take_for_all(entry);
+        };
+        let began = self.began.get(&entry.home).copied();
+        let nature = &self.natures[&counter];
+        let account = self
+            .accounts
+            .entry(counter)
+            .or_insert_with(|| Account::new(nature));
+        let Entry { at, stamp, .. } = *entry;
+        match &entry.what {
+            What::Told(numbers) => {
+                if let Some(old) = account.numbers.replace(*numbers) {
+                    account.taken.change(old, stamp);
+                    account.used.change(old, stamp);
+                } else if let Some(began) = began {
+                    account.taken.use_up(*numbers, began);
+                    account.used.use_up(*numbers, began);
+                }
+                account.meter.told(*numbers, stamp);
+            }
+            What::Charged { cost, id } => {
+                if !self.charged.insert((counter, *id)) {
+                    return self.object(entry, "charged twice for one request");
+                }
+                self.open(counter, stamp);
+                self.with(counter, |account, numbers| {
+                    account.meter.opened(stamp);
+                    account.taken.charge(numbers, *cost, stamp);
+                });
+            }
+            What::Lent { amount, hold, urgent } => {
+                self.open(counter, stamp);
+                self.with(counter, |account, numbers| {
+                    if *urgent {
+                        account.meter.opened(stamp);
+                        account.taken.take(numbers, *amount, *hold, stamp);
+                        // What becomes of it is another home's to say.
+                        account.used.take(numbers, *amount, *hold, stamp);
+                    } else {
+                        account.meter.lent(*amount, *hold, at, stamp);
+                        account.taken.lend(numbers, *amount, *hold, stamp);
+                    }
+                });
+            }
+            What::Admitted { cost, local, lent } => {
+                let wrong = account.meter.admitted(*cost, *local, at, stamp);
+                self.with(counter, |account, numbers| {
+                    if !lent {
+                        account.used.charge(numbers, *cost, stamp);
+                    }
+                });
+                if let Some(wrong) = wrong {
+                    self.object(entry, &wrong);
+                }
+            }
+            What::Denied { .. } | What::SetAhead | What::Began => {}
+        }
+    }
+
+    fn take_for_all(&mut self, entry: &Entry) {
+        if let What::Denied { local, levels } = &entry.what {
+            return self.doubt(entry, levels, *local);
+        }
+        if matches!(entry.what, What::Began) {
+            self.began.insert(entry.home, entry.stamp);
+        }
+        self.changed.insert(entry.home, entry.at);
+        let natures = self.natures;
+        let of_home = |(counter, _): &(&usize, &mut Account)| natures[counter].home == entry.home;
+        for (_, account) in self.accounts.iter_mut().filter(of_home) {
+            match entry.what {
+                What::SetAhead => account.meter.spare_leases(entry.at),
+                What::Began => {
+                    account.meter.began(entry.at, entry.stamp);
+                    if let Some(numbers) = account.numbers {
+                        account.taken.use_up(numbers, entry.stamp);
+                        account.used.use_up(numbers, entry.stamp);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A counter that replaces another begins with no more room than that one has left.
+    fn open(&mut self, counter: usize, stamp: u64) {
+        let former = self.natures[&counter].former;
+        let room = former.and_then(|(former, numbers)| {
+            let former = self.accounts.get_mut(&former)?;
+            let numbers = former.numbers.unwrap_or(numbers);
+            let touched = former.taken.touched;
+            touched.then(|| (former.meter.room(stamp), former.taken.room(numbers, stamp)))
+        });
+        let Some(account) = self.accounts.get_mut(&counter) else {
+            return;
+        };
+        if account.opened || account.taken.touched {
+            return;
+        }
+        account.opened = true;
+        if let (Some((room, left)), Some(numbers)) = (room, account.numbers) {
+            account.meter.opened(stamp);
+            account.meter.narrow(room, stamp);
+            account.taken.narrow(numbers, left, stamp);
+            account.used.narrow(numbers, room, stamp);
+        }
+    }
+
+    fn with(&mut self, counter: usize, act: impl FnOnce(&mut Account, Numbers)) {
+        if let Some(account) = self.accounts.get_mut(&counter)
+            && let Some(numbers) = account.numbers
+        {
+            act(account, numbers);
+        }
+    }
+
+    /// Asks whether a denial has a reason.
+    fn doubt(&mut self, entry: &Entry, levels: &[Lack], local: bool) {
+        let natures = self.natures;
+        let changed = |lack: &Lack| self.changed.get(&natures[&lack.counter].home);
+        let lately = |lack: &Lack| changed(lack).is_some_and(|changed| entry.at < changed + REMEMBERED);
+        if local && levels.iter().any(lately) {
+            return;
+        }
+        let doubts: Vec<_> = levels.iter().map(|lack| self.wrong_with(lack, local)).collect();
+        if !doubts.contains(&None)
+            && let (Some(lack), Some(Some(wrong))) = (levels.first(), doubts.first())
+        {
+            self.object_to(entry.at, Some(lack.counter), lack.stamp, wrong);
+        }
+    }
+
+    /// What is wrong with a denial, if something is.
+    fn wrong_with(&mut self, lack: &Lack, local: bool) -> Option<String> {
+        let Lack {
+            counter,
+            cost,
+            by,
+            stamp,
+        } = *lack;
+        let nature = &self.natures[&counter];
+        self.open(counter, stamp);
+        let began = self.began.get(&nature.home).copied();
+        let account = self
+            .accounts
+            .entry(counter)
+            .or_insert_with(|| Account::new(nature));
+        // Of two revisions the newer one holds, but both may be known.
+        let known = account.numbers.unwrap_or(by);
+        let by = Numbers {
+            limit: by.limit.min(known.limit),
+            capacity: by.capacity.min(known.capacity),
+            ..by
+        };
+        if by.limit == 0 || cost > by.capacity {
+            return None;
+        }
+        if account.numbers.is_none()
+            && let Some(began) = began
+        {
+            account.taken.use_up(by, began);
+            account.used.use_up(by, began);
+        }
+        let leased = nature.accuracy > 0;
+        // A denial is remembered for a while, by a clock that may be slow.
+        let patience = match (local, leased) {
+            (false, _) => 0,
+            (true, false) => MILLI,
+            (true, true) => 60 * MILLI,
+        };
+        let mut longer = 0;
+        if nature.algorithm == Algorithm::SlidingLog {
+            // An entry stays for as long as its lease could have been held, and so do those that came after it.
+            let hold = nature.window_ns / BASIS * u64::from(nature.accuracy) / 2;
+            longer = hold.max(nature.window_ns / 4).min(SECOND);
+        }
+        if account.taken.had_room(by, cost, stamp, (patience, longer)) {
+            return Some(format!("{cost} was denied though nothing had taken the room"));
+        }
+        if self.calm {
+            // On lease; of a bucket also what a lease's place keeps free, and leases that ended lately.
+            let halves = if nature.is_bucket() { 5 } else { 2 };
+            let part = u128::from(by.capacity) * u128::from(nature.accuracy) * halves;
+            let slack = u64::try_from(part / u128::from(2 * BASIS)).unwrap_or(u64::MAX);
+            if account
+                .used
+                .had_room(by, cost.saturating_add(slack), stamp, (patience, longer))
+            {
+                let left = account.used.room(by, stamp);
+                return Some(format!(
+                    "{cost} was denied while {left} was left, more than {slack}"
+                ));
+            }
+        }
+        None
+    }
+
+    fn object(&mut self, entry: &Entry, what: &str) {
+        self.object_to(entry.at, entry.counter, entry.stamp, what);
+    }
+
+    fn object_to(&mut self, at: u64, counter: Option<usize>, stamp: u64, what: &str) {
+        let nature = counter.map(|counter| &self.natures[&counter]);
+        let kind = nature.map_or(String::new(), |nature| format!("{:?}", nature.algorithm));
+        let counter = counter.unwrap_or(0);
+        self.found.push(Violation {
+            at,
+            what: format!(
+                "counter {counter} ({kind}) at {}.{:09}: {what}",
+                stamp / SECOND,
+                stamp % SECOND
+            ),
+        });
+    }
+}
+
+impl Account {
+    fn new(nature: &Nature) -> Self {
+        Self {
+            meter: Meter::new(nature),
+            taken: Book::new(nature),
+            used: Book::new(nature),
+            numbers: None,
+            opened: false,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What a seed stands for: how large the world is, what its limits are, what can happen in it.
+
+use tollgate_core::{Algorithm, Anchor, Mode, Period, Rule};
+
+use crate::policies::{Policies, Policy, Scope};
+use crate::random::Random;
+
+const MICRO: u64 = 1_000;
+const MILLI: u64 = 1_000 * MICRO;
+const SECOND: u64 = 1_000 * MILLI;
+const DAY: u64 = 86_400 * SECOND;
+/// A midnight, near which runs take place.
+const MIDNIGHT: u64 = 19_783 * DAY;
+
+/// Something that befalls the fleet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Happening {
+    /// A node dies, or is stopped, and comes back.
+    Crash,
+    /// A server's place is taken by its copy, which is behind.
+    FailOver,
+    /// A server loses everything.
+    Flush,
+    /// A server's clock is set, by up to a few seconds.
+    ClockStep,
+    /// A server's clock is set back by far.
+    FarBack,
+    /// A server stops for a while, then does what came meanwhile.
+    Stall,
+    /// A slot is moved to another server.
+    Migrate,
+    /// A limit is changed.
+    Revise,
+}
+
+/// What a run is like.
+#[derive(Debug)]
+pub struct Scenario {
+    /// When it starts, in true nanoseconds.
+    pub start: u64,
+    /// Nothing goes wrong in it.
+    pub calm: bool,
+    /// Nodes.
+    pub nodes: usize,
+    /// Servers of the store.
+    pub servers: usize,
+    /// Orgs.
+    pub orgs: usize,
+    /// How many requests there are.
+    pub requests: u64,
+    /// The limits at first.
+    pub policies: Policies,
+    /// How long a message is under way.
+    pub trip: u64,
+    /// Of a thousand messages, how many are lost.
+    pub lost: u64,
+    /// Of a thousand messages, how many are late.
+    pub late: u64,
+    /// At a thousand points where a node could pause, how often it does.
+    pub pauses: u64,
+    /// What befalls it.
+    pub happenings: Vec<Happening>,
+    /// How often.
+    pub every: u64,
+    /// How often a node looks after what it holds.
+    pub sweeps: u64,
+}
+
+impl Scenario {
+    /// The scenario of a seed.
+    pub fn new(random: &mut Random) -> Self {
+        let calm = random.chance(250);
+        let nodes = random.pick(&[1, 2, 2, 3, 3, 5]);
+        let orgs = random.pick(&[1, 1, 2]);
+        let some = |random: &mut Random, most: u64| {
+            if calm || random.chance(500) {
+                0
+            } else {
+                random.scaled(1, most)
+            }
+        };
+        let mut happenings = Vec::new();
+        if !calm {
+            for (permille, happening) in HAPPENINGS {
+                if random.chance(permille) {
+                    happenings.push(happening);
+                }
+            }
+        }
+        Self {
+            start: MIDNIGHT - random.within(0, 3 * SECOND),
+            calm,
+            nodes,
+            servers: random.pick(&[1, 1, 2, 3]),
+            orgs,
+            requests: random.within(400, 1_600),
+            policies: Policies {
+                revision: 1,
+                list: policies(random),
+            },
+            trip: random.scaled(20 * MICRO, 2 * MILLI),
+            lost: some(random, 100),
+            late: some(random, 200),
+            pauses: some(random, 100),
+            happenings,
+            every: random.scaled(50 * MILLI, 3 * SECOND),
+            sweeps: random.scaled(30 * MILLI, 300 * MILLI),
+        }
+    }
+}
+
+/// Of a thousand runs, in how many something happens.
+const HAPPENINGS: [(u64, Happening); 8] = [
+    (250, Happening::Crash),
+    (250, Happening::FailOver),
+    (250, Happening::Flush),
+    (250, Happening::ClockStep),
+    (250, Happening::FarBack),
+    (250, Happening::Stall),
+    (250, Happening::Migrate),
+    (0, Happening::Revise),
+];
+
+const SCOPES: [(u64, Scope); 4] = [
+    (2, Scope::Org),
+    (2, Scope::App),
+    (1, Scope::Global),
+    (1, Scope::Ip),
+];
+
+const MODES: [(u64, Mode); 3] = [(4, Mode::Enforce), (1, Mode::Shadow), (1, Mode::Soft)];
+
+const ALGORITHMS: [(u64, Algorithm); 7] = [
+    (4, Algorithm::TokenBucket),
+    (2, Algorithm::LeakyBucket),
+    (2, Algorithm::FixedWindow(Anchor::Epoch)),
+    (2, Algorithm::FixedWindow(Anchor::First)),
+    (2, Algorithm::SlidingCounter),
+    (3, Algorithm::SlidingLog),
+    (1, Algorithm::Quota(Period::Day)),
+];
+
+fn policies(random: &mut Random) -> Vec<Policy> {
+    let count = random.pick(&[1, 1, 1, 2, 2, 3, 4]);
+    let mut list: Vec<Policy> = (0..count).map(|count| policy(random, count)).collect();
+    list.sort_by_key(|policy| match policy.scope {
+        Scope::Global => 0,
+        Scope::Ip => 1,
+        Scope::Org => 2,
+        Scope::App => 3,
+    });
+    list
+}
+
+/// A limit of the given count.
+pub fn policy(random: &mut Random, count: usize) -> Policy {
+    let (algorithm, window_ns) = algorithm(random);
+    Policy {
+        rule: rule(random, algorithm, window_ns),
+        mode: random.weighted(&MODES),
+        accuracy: random.pick(&[0, 100, 500, 500, 2_000, 5_000, 9_000]),
+        scope: random.weighted(&SCOPES),
+        unit: usize::from(random.chance(100)),
+        endpoints: random.pick(&[0b11, 0b11, 0b11, 0b01, 0b10]),
+        count,
+        former: None,
+    }
+}
+
+/// A way to count, and a window.
+pub fn algorithm(random: &mut Random) -> (Algorithm, u64) {
+    let window_ns = random.pick(&[20, 100, 250, 500, 1_000, 2_000]) * MILLI;
+    let algorithm = random.weighted(&ALGORITHMS);
+    match algorithm {
+        Algorithm::Quota(_) => (algorithm, Period::Day.nominal_ns()),
+        _ => (algorithm, window_ns),
+    }
+}
+
+/// Numbers for a limit.
+pub fn rule(random: &mut Random, algorithm: Algorithm, window_ns: u64) -> Rule {
+    let limit = random.pick(&[1, 5, 20, 50, 100, 200, 400]);
+    let burst = random.pick(&[limit, limit, limit / 4 + 1, limit * 2]);
+    Rule::new(algorithm, limit, Some(burst), window_ns)
+}
