@@ -10,6 +10,7 @@ mod claim;
 mod decide;
 mod draft;
 mod line;
+mod plant;
 mod pool;
 mod reply;
 mod size;
@@ -30,6 +31,7 @@ use size::nanos;
 
 pub use away::{Fail, Fallback};
 pub use claim::Claim;
+pub use plant::Bug;
 pub use size::BASIS;
 
 /// A node's own time in nanoseconds, on a clock that never goes back and counts the time that the machine sleeps.
@@ -174,6 +176,7 @@ pub struct Node<W> {
     unspent: AtomicU64,
     losses: AtomicU64,
     next_sweep: AtomicUsize,
+    bug: Option<Bug>,
 }
 
 const SHARD_BITS: u32 = 8;
@@ -225,6 +228,7 @@ impl<W: Waiter> Node<W> {
             unspent: AtomicU64::new(0),
             losses: AtomicU64::new(0),
             next_sweep: AtomicUsize::new(0),
+            bug: None,
         }
     }
 
