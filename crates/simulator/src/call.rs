@@ -4,11 +4,12 @@ use std::rc::Rc;
 
 use tollgate_core::Mode;
 use tollgate_counters::Commit;
-use tollgate_counters::shared::call::{Call, Done, Reply};
+use tollgate_counters::shared::call::{Call, Done, Kind, Reply};
 use tollgate_counters::shared::node::{Answer, Settled};
 
 use crate::history::{Lack, Numbers, What};
 use crate::machine::Ticket;
+use crate::plant::Plant;
 use crate::policies::{home_id, numbered};
 use crate::world::{Event, Life, MILLI, SECOND, World};
 
@@ -20,7 +21,7 @@ const MOST_TRIES: u32 = 3;
 pub(crate) const MOST_PARTS: u64 = 64;
 
 /// A call under way.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Parcel {
     life: Life,
     home: usize,
@@ -69,12 +70,22 @@ impl World {
         if self.random.chance(self.scenario.lost) {
             return self.lose(parcel, then);
         }
+        if parcel.charges_nothing() && self.random.chance(self.scenario.doubled) {
+            let delay = self.delay() * 2;
+            self.push(then + delay, Event::Arrive(parcel.clone()));
+        }
         let delay = self.delay();
         self.push(then + delay, Event::Arrive(parcel));
     }
 
     /// Nobody will ever know what became of a call.
-    fn lose(&mut self, parcel: Box<Parcel>, at: u64) {
+    fn lose(&mut self, mut parcel: Box<Parcel>, at: u64) {
+        if self.options.plant == Some(Plant::SentAgain) && parcel.tries < MOST_TRIES {
+            parcel.tries += 1;
+            parcel.owner = self.store.owner(parcel.home);
+            let at = at + 2 * self.delay();
+            return self.push(at, Event::Arrive(parcel));
+        }
         let heard = at + self.random.scaled(MILLI, TIMEOUT);
         self.push(heard, Event::Hear(parcel, None));
     }
@@ -152,6 +163,10 @@ impl World {
         for (subject, counter) in call.subjects.iter().zip(&counters) {
             let touched = whats.iter().any(|(_, of, _)| of == counter);
             let numbers = Numbers::in_terms(&subject.terms);
+            if subject.terms.kind == Kind::First && !touched {
+                // A window that nobody has opened may not be kept.
+                continue;
+            }
             if self.is_news(*counter, numbers.revision, touched) {
                 self.entry(order, stamp, *home, Some(*counter), What::Told(numbers));
             }
@@ -246,6 +261,11 @@ impl World {
 }
 
 impl Parcel {
+    /// Whether it makes no difference to a request if it is run twice.
+    fn charges_nothing(&self) -> bool {
+        self.call.needs.iter().all(|need| need.commit == Commit::DryRun)
+    }
+
     /// Whose call it is.
     pub(crate) fn life(&self) -> Life {
         self.life

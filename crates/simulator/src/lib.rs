@@ -10,6 +10,7 @@ mod happen;
 mod history;
 mod judge;
 mod machine;
+mod plant;
 mod policies;
 mod queue;
 mod random;
@@ -21,14 +22,14 @@ mod world;
 
 pub use counts::Counts;
 pub use judge::Violation;
-use tollgate_counters::shared::slot::Bug;
+pub use plant::Plant;
 use world::World;
 
 /// How a run is to be made.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// What is wrong with the store.
-    pub bug: Option<Bug>,
+    /// What is wrong.
+    pub plant: Option<Plant>,
     /// Every event is printed.
     pub trace: bool,
 }
@@ -46,7 +47,7 @@ pub struct Report {
 
 /// Runs a seed.
 pub fn run(seed: u64, options: Options) -> Report {
-    let mut world = World::new(seed, options.bug, options.trace);
+    let mut world = World::new(seed, options);
     let (start, calm) = (world.scenario.start, world.scenario.calm);
     world.run();
     let mut violations = judge::judge(&mut world.history, calm);

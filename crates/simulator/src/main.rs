@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 use clap::Parser;
-use tollgate_simulator::{Counts, Options, run};
+use tollgate_simulator::{Counts, Options, Plant, run};
 
 /// Runs nodes and a shared store through all sorts of trouble, and judges.
 #[derive(Debug, Parser)]
@@ -18,6 +18,9 @@ struct Arguments {
     /// Only this one.
     #[arg(long)]
     seed: Option<u64>,
+    /// Make this mistake; those in nodes need the feature `plant`.
+    #[arg(long)]
+    plant: Option<Plant>,
     /// Go on after a seed that fails.
     #[arg(long)]
     keep_going: bool,
@@ -34,7 +37,7 @@ fn main() -> ExitCode {
     };
     let options = Options {
         trace: arguments.trace,
-        ..Options::default()
+        plant: arguments.plant,
     };
     let shows_progress = std::io::stderr().is_terminal();
     let mut sum = Counts::default();

@@ -56,6 +56,8 @@ pub struct Scenario {
     pub lost: u64,
     /// Of a thousand messages, how many are late.
     pub late: u64,
+    /// Of a thousand calls that charge nothing, how many are run twice.
+    pub doubled: u64,
     /// At a thousand points where a node could pause, how often it does.
     pub pauses: u64,
     /// What befalls it.
@@ -87,7 +89,7 @@ impl Scenario {
                 }
             }
         }
-        Self {
+        let scenario = Self {
             start: MIDNIGHT - random.within(0, 3 * SECOND),
             calm,
             nodes,
@@ -101,11 +103,62 @@ impl Scenario {
             trip: random.scaled(20 * MICRO, 2 * MILLI),
             lost: some(random, 100),
             late: some(random, 200),
+            doubled: some(random, 200),
             pauses: some(random, 100),
             happenings,
             every: random.scaled(50 * MILLI, 3 * SECOND),
             sweeps: random.scaled(30 * MILLI, 300 * MILLI),
+        };
+        match random.below(20) {
+            0 => scenario.of_a_raise(random),
+            1 => scenario.of_tokens_kept(random),
+            _ => scenario,
         }
+    }
+
+    /// One bucket whose limit changes while much of it is on lease.
+    fn of_a_raise(mut self, random: &mut Random) -> Self {
+        let limit = random.pick(&[50, 100, 200]);
+        let window_ns = random.pick(&[500, 1_000]) * MILLI;
+        let list = vec![Policy {
+            rule: Rule::new(Algorithm::TokenBucket, limit, Some(limit), window_ns),
+            mode: Mode::Enforce,
+            accuracy: 9_000,
+            scope: Scope::Org,
+            unit: 0,
+            endpoints: 0b11,
+            count: 0,
+            former: None,
+        }];
+        (self.nodes, self.orgs) = (2, 1);
+        (self.policies.list, self.calm) = (list, false);
+        (self.happenings, self.every) = (vec![Happening::Revise], 150 * MILLI);
+        self
+    }
+
+    /// A limit that spans orgs above orgs that refuse much, and late.
+    fn of_tokens_kept(mut self, random: &mut Random) -> Self {
+        let broad = Policy {
+            rule: Rule::new(Algorithm::FixedWindow(Anchor::Epoch), 60, None, 50 * MILLI),
+            mode: Mode::Enforce,
+            accuracy: 9_000,
+            scope: Scope::Global,
+            unit: 0,
+            endpoints: 0b11,
+            count: 0,
+            former: None,
+        };
+        let limit = random.pick(&[20, 30, 40]);
+        let narrow = Policy {
+            rule: Rule::new(Algorithm::FixedWindow(Anchor::Epoch), limit, None, 50 * MILLI),
+            accuracy: 0,
+            scope: Scope::Org,
+            count: 1,
+            ..broad.clone()
+        };
+        (self.nodes, self.orgs, self.late) = (2, 2, 200);
+        (self.policies.list, self.calm) = (vec![broad, narrow], false);
+        self
     }
 }
 
@@ -118,7 +171,7 @@ const HAPPENINGS: [(u64, Happening); 8] = [
     (250, Happening::FarBack),
     (250, Happening::Stall),
     (250, Happening::Migrate),
-    (0, Happening::Revise),
+    (250, Happening::Revise),
 ];
 
 const SCOPES: [(u64, Scope); 4] = [

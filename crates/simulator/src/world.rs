@@ -4,13 +4,14 @@ use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 
 use tollgate_counters::shared::node::{Claim, Node};
-use tollgate_counters::shared::slot::Bug;
 
+use crate::Options;
 use crate::call::{Heard, MOST_PARTS, Parcel};
 use crate::clock::Clock;
 use crate::counts::Counts;
 use crate::history::{Entry, History, What};
 use crate::machine::Machine;
+use crate::plant::Plant;
 use crate::policies::{Places, Policies, home_of};
 use crate::queue::Queued;
 use crate::random::Random;
@@ -88,13 +89,17 @@ pub(crate) struct World {
     began: Vec<u64>,
     /// The newest revision by which the store counts.
     told: HashMap<usize, u64>,
-    trace: bool,
+    pub(crate) options: Options,
     end: u64,
 }
 
 impl World {
-    /// The world of a seed, with a bug in its store.
-    pub(crate) fn new(seed: u64, bug: Option<Bug>, trace: bool) -> Self {
+    /// The world of a seed.
+    pub(crate) fn new(seed: u64, options: Options) -> Self {
+        let bug = match options.plant {
+            Some(Plant::Store(bug)) => Some(bug),
+            _ => None,
+        };
         let mut random = Random::new(seed);
         let scenario = Scenario::new(&mut random);
         let policies = Rc::new(scenario.policies.clone());
@@ -114,7 +119,7 @@ impl World {
             order: 0,
             began: Vec::new(),
             told: HashMap::new(),
-            trace,
+            options,
             end: u64::MAX,
             scenario,
         };
@@ -156,7 +161,7 @@ impl World {
     }
 
     pub(crate) fn note(&self, line: impl FnOnce(&Self) -> String) {
-        if self.trace {
+        if self.options.trace {
             let since = self.now - self.scenario.start;
             println!(
                 "{:4}.{:06} {}",
@@ -247,7 +252,10 @@ impl World {
     fn start(&mut self, machine: usize) {
         let drift = self.random.pick(&[-500, -499, -100, 0, 100, 499, 500]);
         let clock = Clock::new(self.now, self.random.below(1 << 40), drift);
-        let node = Node::new(self.random.below(1 << 52), 1_000);
+        let mut node = Node::new(self.random.below(1 << 52), 1_000);
+        if let Some(Plant::Node(bug)) = self.options.plant {
+            node.plant(bug);
+        }
         node.set_nodes(self.scenario.nodes as u64);
         node.set_clock(self.store.shows(0, self.now) / 1_000, clock.read(self.now));
         let number = self.machines.get(machine).map_or(0, |old| old.life);

@@ -21,7 +21,8 @@
 --
 -- A sentinel is began, highest and the owner. A counter is one string of doubles:
 --        began, revision, limit, capacity, expires, three numbers
---        a bucket's then has the lease that was its last charge: node, number
+--        a bucket's that was lent of then has the lease that was its last charge, if one was, and until when what was
+--        lent may be spent: node, number, until
 --        any other's its leases, at most 32: node, number, amount, until
 --        a log's three numbers are total, newest, base, and before the leases it has: oldest, older
 -- A log's newest entry is (newest, total); older entries are a list of such pairs. A total is everything that was ever
@@ -139,6 +140,7 @@ local MOST, LONGEST_HOLD, ENFORCE, SOFT = 4503599627370496, 1000000, 0, 2 -- MOS
 -- The places of a counter's fields. Those from OLDEST on are a log's.
 local KIND, LIMIT, CAPACITY, WINDOW, REVISION, ASKED_LIMIT, ASKED_CAPACITY = 1, 2, 3, 4, 5, 6, 7
 local EXPIRES, A, B, C, REST, CHANGED, PAID = 8, 9, 10, 11, 12, 13, 14
+local NODE, NUMBER, UNTIL = 15, 16, 17 -- a bucket's
 local TOTAL, NEWEST, BASE, OLDEST, OLDER, DROPPED, PUSHED, LIST, LENT = 9, 10, 11, 15, 16, 17, 18, 19, 20
 local floor = math.floor
 
@@ -374,7 +376,7 @@ for place = 1, subjects do
   end
   local asked_limit, asked_capacity = limit, capacity
   local value = values[place + 1]
-  local expires, a, b, c, rest = 0, 0, 0, 0, false
+  local expires, a, b, c, rest, news = 0, 0, 0, 0, false, false
   if value then
     local of, known_revision, known_limit, known_capacity, known_expires, x, y, z = read('<dddddddd', value)
     if of == began and now < known_expires then
@@ -382,8 +384,17 @@ for place = 1, subjects do
       if #value > 64 then
         rest = value:sub(65)
       end
+      -- A newer revision of its limit is kept, even if whoever tells of it is denied.
+      news = revision > known_revision
       if known_revision > revision and revision > 0 then
         limit, capacity, revision = known_limit, known_capacity, known_revision
+      elseif kind <= LEAKY and rest and limit > known_limit then
+        -- What is on lease has its place by the old rate: until it has run out nothing comes back.
+        local _, _, lent = read('<ddd', rest)
+        if lent > now then
+          a, b, c = drained(a, b, c, known_limit, window)
+          a = math.max(a, lent)
+        end
       end
     end
   end
@@ -417,7 +428,8 @@ for place = 1, subjects do
       if kind == SLIDING and a ~= 0 and now - a < window then
         a, b, c = a + window, c, 0
       elseif kind == FIRST then
-        a, b, c = now + window, 0, 0
+        -- It begins with its first request, and not with what is told of its limit.
+        a, b, c, news = now + window, 0, 0, false
       elseif kind == QUOTA then
         a, b, c = (now < start and start) or (now < finish and finish) or following, 0, 0
       else
@@ -426,10 +438,15 @@ for place = 1, subjects do
     end
   end
   local counter = {
-    kind, limit, capacity, window, revision, asked_limit, asked_capacity, expires, a, b, c, rest, false, 0,
+    kind, limit, capacity, window, revision, asked_limit, asked_capacity, expires, a, b, c, rest, news, 0,
   }
   counters[place] = counter
-  if kind == LOG then
+  if kind <= LEAKY then
+    counter[NODE], counter[NUMBER], counter[UNTIL] = 0, 0, 0
+    if rest then
+      counter[NODE], counter[NUMBER], counter[UNTIL] = read('<ddd', rest)
+    end
+  elseif kind == LOG then
     list = list + 1
     local oldest, older = b, 0
     if rest then
@@ -501,16 +518,13 @@ for _ = 1, returns do
   local counter = counters[subject]
   local kind, rest = counter[KIND], counter[REST]
   if kind <= LEAKY then
-    if rest then
-      local tail_node, tail_number = read('<dd', rest)
-      if tail_node == node and tail_number == number then
-        local a, b, c = drained(counter[A], counter[B], counter[C], counter[LIMIT], counter[WINDOW])
-        b = b - unspent
-        if b < 0 then
-          b, c = 0, 0
-        end
-        counter[A], counter[B], counter[C], counter[REST], counter[CHANGED] = a, b, c, false, true
+    if number > 0 and counter[NODE] == node and counter[NUMBER] == number then
+      local a, b, c = drained(counter[A], counter[B], counter[C], counter[LIMIT], counter[WINDOW])
+      b = b - unspent
+      if b < 0 then
+        b, c = 0, 0
       end
+      counter[A], counter[B], counter[C], counter[NUMBER], counter[CHANGED] = a, b, c, 0, true
     end
   elseif rest then
     local all = leases(counter)
@@ -603,7 +617,7 @@ for need = 1, needs do
         else
           counter[A], counter[B], counter[C] = seen[place - 2], seen[place - 1], seen[place]
           if kind <= LEAKY then
-            counter[REST] = false
+            counter[NUMBER] = 0
           end
         end
       end
@@ -649,7 +663,10 @@ for _ = 1, wants do
       end
       if amount > 0 then
         counter[A], counter[B], counter[C] = a, math.min(b + amount, MOST), c
-        counter[REST], counter[CHANGED] = pack('<dd', node, number), true
+        counter[NODE], counter[NUMBER], counter[CHANGED] = node, number, true
+        if needed == 0 then
+          counter[UNTIL] = math.max(counter[UNTIL], now + hold)
+        end
       end
     end
   else
@@ -696,6 +713,9 @@ for _ = 1, wants do
   end
   local a, b, c = counter[A], counter[B], counter[C]
   if kind <= LEAKY then
+    if b >= capacity and soft == 0 then
+      b, c = capacity, 0
+    end
     a, b, c = drained(a, b, c, limit, window)
   elseif kind == LOG then
     a, c = used(counter), room_at(counter, limit, 0)
@@ -712,6 +732,10 @@ for place = 1, subjects do
     local matters = counter[A]
     if kind <= LEAKY then
       local limit = counter[LIMIT]
+      rest = false
+      if counter[NUMBER] > 0 or counter[UNTIL] > now then
+        rest = pack('<ddd', counter[NODE], counter[NUMBER], counter[UNTIL])
+      end
       local refill = muldiv(counter[B] + 1, counter[WINDOW], limit > 0 and limit or 1)
       matters = matters + (refill < MOST and refill or MOST)
     elseif kind >= SLIDING then

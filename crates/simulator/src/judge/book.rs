@@ -84,9 +84,10 @@ impl Book {
         self.charge(numbers, amount, stamp);
     }
 
-    /// The numbers changed. A bucket stands still until what is on lease has run out.
-    pub fn change(&mut self, old: Numbers, stamp: u64) {
-        if self.nature.is_bucket() {
+    /// The numbers changed, as if they had been so since the counter was last charged. A bucket that refills faster
+    /// stands still until what is on lease has run out.
+    pub fn change(&mut self, old: Numbers, new: Numbers, stamp: u64) {
+        if self.nature.is_bucket() && new.limit > old.limit && self.out > stamp {
             let (_, Cell([low, high, at])) = self.at(old, stamp);
             self.change_to(Cell([low, high, at.max(self.out)]), stamp);
         }
@@ -127,12 +128,6 @@ impl Book {
         }
         let (rule, cell) = self.at(numbers, stamp);
         rule.remaining(cell, Timestamp::from_nanos(stamp))
-    }
-
-    /// Leaves no more than `room`.
-    pub fn narrow(&mut self, numbers: Numbers, room: u64, stamp: u64) {
-        let excess = self.room(numbers, stamp).saturating_sub(room);
-        self.charge(numbers, excess, stamp);
     }
 
     fn is_log(&self) -> bool {

@@ -47,6 +47,10 @@ pub struct Meter {
     latest: u64,
     count: Count,
     leases: Vec<Lease>,
+    /// When the slot began anew, in its time and in true time, if it has not been told of numbers since.
+    lost: Option<(u64, u64)>,
+    /// What a bucket owed when the store last charged it, and what was spent from leases since then.
+    charged: (u64, u128, u128),
     /// What was on lease when the store's clock was set ahead, or it lost its memory: it counts where it was
     /// lent, until then.
     exempt: (u64, u64),
@@ -67,14 +71,34 @@ impl Meter {
             latest: 0,
             count,
             leases: Vec::new(),
+            lost: None,
+            charged: (0, 0, 0),
             exempt: (0, 0),
         }
     }
 
-    /// The store learnt of new numbers.
+    /// The store learnt of new numbers. They hold as if they had been so since it last charged the counter.
     pub fn told(&mut self, numbers: Numbers, stamp: u64) {
+        if let (Some((lost, at)), Some(known)) = (self.lost.take(), self.numbers)
+            && (numbers.limit, numbers.capacity) != (known.limit, known.capacity)
+        {
+            // What was used up is known by the new numbers only.
+            self.spare_leases(at);
+            (self.numbers, self.before) = (Some(numbers), None);
+            self.use_up(numbers, lost);
+        }
         self.advance(stamp);
         if let Some(old) = self.numbers {
+            if let Count::Bucket(owed) = &mut self.count {
+                let (since, then, spent) = self.charged;
+                let full = u128::from(numbers.capacity) * u128::from(self.nature.window_ns);
+                let refilled = u128::from(numbers.limit) * u128::from(self.latest.saturating_sub(since));
+                *owed = then
+                    .min(full)
+                    .saturating_sub(refilled)
+                    .saturating_add(spent)
+                    .min(*owed);
+            }
             let out = self.leases.iter().map(|lease| lease.ends_in_store).max();
             let mut before = Before {
                 until: out.unwrap_or(0),
@@ -101,6 +125,13 @@ impl Meter {
             ends: at + hold,
             ends_in_store: stamp + hold,
         });
+        self.note_charged();
+    }
+
+    fn note_charged(&mut self) {
+        if let Count::Bucket(owed) = self.count {
+            self.charged = (self.latest, owed, 0);
+        }
     }
 
     /// A window from its first request begins when the store counts it.
@@ -125,14 +156,18 @@ impl Meter {
 
     /// The slot began anew. If its time went back, so does this one's, with everything used up.
     pub fn began(&mut self, at: u64, stamp: u64) {
-        if stamp >= self.latest {
-            return;
+        let back = stamp < self.latest;
+        self.lost = Some((stamp, at));
+        if let (true, Some(numbers)) = (back, self.numbers) {
+            self.spare_leases(at);
+            self.use_up(numbers, stamp);
         }
-        self.spare_leases(at);
+    }
+
+    /// Everything was used up at `stamp`.
+    fn use_up(&mut self, numbers: Numbers, stamp: u64) {
+        let Numbers { limit, capacity, .. } = numbers;
         self.latest = stamp;
-        let Some(Numbers { limit, capacity, .. }) = self.numbers else {
-            return;
-        };
         let window = self.nature.window_ns;
         self.count = match self.nature.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
@@ -147,23 +182,6 @@ impl Meter {
                 Count::Window(end.nanos(), limit)
             }
         };
-    }
-
-    /// Brings an untouched counter to no more room than `room`, as the one it replaces has.
-    pub fn narrow(&mut self, room: u64, stamp: u64) {
-        self.advance(stamp);
-        let Some(Numbers { limit, capacity, .. }) = self.numbers else {
-            return;
-        };
-        let window = self.nature.window_ns;
-        let used = limit.saturating_sub(room);
-        match &mut self.count {
-            Count::Bucket(owed) => {
-                *owed = u128::from(capacity.saturating_sub(room)) * u128::from(window);
-            }
-            Count::Window(_, count) | Count::Sliding(_, _, count) => *count = used,
-            Count::Log(log) => log.push_back((self.latest, used)),
-        }
     }
 
     /// A request went through. What is wrong with that?
@@ -192,6 +210,11 @@ impl Meter {
         let (sum, most) = match &mut self.count {
             Count::Bucket(owed) => {
                 *owed += u128::from(cost) * window;
+                if local {
+                    self.charged.2 += u128::from(cost) * window;
+                } else {
+                    self.charged = (now, *owed, 0);
+                }
                 (*owed, u128::from(capacity) * window)
             }
             Count::Window(end, _) if now >= *end => {
@@ -224,29 +247,6 @@ impl Meter {
         })
     }
 
-    /// What is left.
-    pub fn room(&mut self, stamp: u64) -> u64 {
-        self.advance(stamp);
-        let Some(Numbers { limit, capacity, .. }) = self.numbers else {
-            return u64::MAX;
-        };
-        let window = u128::from(self.nature.window_ns);
-        match &self.count {
-            Count::Bucket(owed) => {
-                let left = (u128::from(capacity) * window).saturating_sub(*owed) / window;
-                u64::try_from(left).unwrap_or(u64::MAX)
-            }
-            Count::Window(_, count) => limit.saturating_sub(*count),
-            Count::Sliding(end, previous, current) => {
-                let faded = (u128::from(*previous) * u128::from(end - self.latest)).div_ceil(window);
-                limit
-                    .saturating_sub(*current)
-                    .saturating_sub(u64::try_from(faded).unwrap_or(u64::MAX))
-            }
-            Count::Log(log) => limit.saturating_sub(log.iter().map(|(_, cost)| cost).sum()),
-        }
-    }
-
     /// Brings it to a later instant.
     fn advance(&mut self, stamp: u64) {
         if let Some(before) = self.before
@@ -258,13 +258,16 @@ impl Meter {
         self.drain(stamp);
     }
 
-    /// The numbers before the last change are gone. A bucket that is smaller now is just empty.
+    /// The numbers before the last change are gone. Of a bucket that is smaller now, what was spent by the old ones
+    /// is not held against the new ones.
     fn expire_before(&mut self, stamp: u64) {
         if self.before.is_some_and(|before| before.until <= stamp) {
             self.before = None;
             if let (Count::Bucket(owed), Some(numbers)) = (&mut self.count, self.numbers) {
                 let most = u128::from(numbers.capacity) * u128::from(self.nature.window_ns);
-                *owed = most.min(*owed);
+                if *owed > most {
+                    *owed = 0;
+                }
             }
         }
     }

@@ -38,7 +38,8 @@ struct Account {
     /// What was admitted.
     used: Book,
     numbers: Option<Numbers>,
-    opened: bool,
+    /// Its numbers have changed.
+    revised: bool,
 }
 
 struct Judge<'a> {
@@ -92,8 +93,9 @@ impl Judge<'_> {
         match &entry.what {
             What::Told(numbers) => {
                 if let Some(old) = account.numbers.replace(*numbers) {
-                    account.taken.change(old, stamp);
-                    account.used.change(old, stamp);
+                    account.revised = true;
+                    account.taken.change(old, *numbers, stamp);
+                    account.used.change(old, *numbers, stamp);
                 } else if let Some(began) = began {
                     account.taken.use_up(*numbers, began);
                     account.used.use_up(*numbers, began);
@@ -104,14 +106,12 @@ impl Judge<'_> {
                 if !self.charged.insert((counter, *id)) {
                     return self.object(entry, "charged twice for one request");
                 }
-                self.open(counter, stamp);
                 self.with(counter, |account, numbers| {
                     account.meter.opened(stamp);
                     account.taken.charge(numbers, *cost, stamp);
                 });
             }
             What::Lent { amount, hold, urgent } => {
-                self.open(counter, stamp);
                 self.with(counter, |account, numbers| {
                     if *urgent {
                         account.meter.opened(stamp);
@@ -154,37 +154,11 @@ impl Judge<'_> {
                 What::SetAhead => account.meter.spare_leases(entry.at),
                 What::Began => {
                     account.meter.began(entry.at, entry.stamp);
-                    if let Some(numbers) = account.numbers {
-                        account.taken.use_up(numbers, entry.stamp);
-                        account.used.use_up(numbers, entry.stamp);
-                    }
+                    // Whoever asks next says how much was used up.
+                    account.numbers = None;
                 }
                 _ => {}
             }
-        }
-    }
-
-    /// A counter that replaces another begins with no more room than that one has left.
-    fn open(&mut self, counter: usize, stamp: u64) {
-        let former = self.natures[&counter].former;
-        let room = former.and_then(|(former, numbers)| {
-            let former = self.accounts.get_mut(&former)?;
-            let numbers = former.numbers.unwrap_or(numbers);
-            let touched = former.taken.touched;
-            touched.then(|| (former.meter.room(stamp), former.taken.room(numbers, stamp)))
-        });
-        let Some(account) = self.accounts.get_mut(&counter) else {
-            return;
-        };
-        if account.opened || account.taken.touched {
-            return;
-        }
-        account.opened = true;
-        if let (Some((room, left)), Some(numbers)) = (room, account.numbers) {
-            account.meter.opened(stamp);
-            account.meter.narrow(room, stamp);
-            account.taken.narrow(numbers, left, stamp);
-            account.used.narrow(numbers, room, stamp);
         }
     }
 
@@ -221,12 +195,19 @@ impl Judge<'_> {
             stamp,
         } = *lack;
         let nature = &self.natures[&counter];
-        self.open(counter, stamp);
+        if nature.former.is_some() {
+            // It began with what the one that it replaces had left.
+            return None;
+        }
         let began = self.began.get(&nature.home).copied();
         let account = self
             .accounts
             .entry(counter)
             .or_insert_with(|| Account::new(nature));
+        if account.revised && nature.is_bucket() {
+            // Since when which rate has held depends on when the store wrote it down.
+            return None;
+        }
         // Of two revisions the newer one holds, but both may be known.
         let known = account.numbers.unwrap_or(by);
         let by = Numbers {
@@ -250,12 +231,7 @@ impl Judge<'_> {
             (true, false) => MILLI,
             (true, true) => 60 * MILLI,
         };
-        let mut longer = 0;
-        if nature.algorithm == Algorithm::SlidingLog {
-            // An entry stays for as long as its lease could have been held, and so do those that came after it.
-            let hold = nature.window_ns / BASIS * u64::from(nature.accuracy) / 2;
-            longer = hold.max(nature.window_ns / 4).min(SECOND);
-        }
+        let longer = longer(nature);
         if account.taken.had_room(by, cost, stamp, (patience, longer)) {
             return Some(format!("{cost} was denied though nothing had taken the room"));
         }
@@ -296,6 +272,16 @@ impl Judge<'_> {
     }
 }
 
+/// How much longer than its window an entry of a log may stay: as long as its lease could have been held, and so do
+/// those that came after it.
+fn longer(nature: &Nature) -> u64 {
+    if nature.algorithm != Algorithm::SlidingLog {
+        return 0;
+    }
+    let hold = nature.window_ns / BASIS * u64::from(nature.accuracy) / 2;
+    hold.max(nature.window_ns / 4).min(SECOND)
+}
+
 impl Account {
     fn new(nature: &Nature) -> Self {
         Self {
@@ -303,7 +289,7 @@ impl Account {
             taken: Book::new(nature),
             used: Book::new(nature),
             numbers: None,
-            opened: false,
+            revised: false,
         }
     }
 }

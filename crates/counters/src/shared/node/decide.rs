@@ -9,7 +9,7 @@ use super::super::call::Terms;
 use super::claim::{Claim, Kept};
 use super::line::{Item, Line, Waiting};
 use super::pool::{Pool, Standing};
-use super::{Asked, Locked, Mono, Node, Step, Waiter};
+use super::{Asked, Bug, Locked, Mono, Node, Step, Waiter};
 use crate::memory::{Commit, StoreFull};
 use crate::sync::Ordering;
 
@@ -82,7 +82,7 @@ impl<W: Waiter> Node<W> {
                 }
             }
             then = clock();
-            if then >= deadline {
+            if then >= deadline && !self.has(Bug::CheckedBeforeOnly) {
                 // What was spent ended meanwhile: it is lost, and the store has to be asked.
                 for (level, standing) in asked.levels.iter().zip(&mut standings) {
                     if !claim.has(level.key) {

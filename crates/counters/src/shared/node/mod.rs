@@ -10,6 +10,7 @@ mod claim;
 mod decide;
 mod draft;
 mod line;
+mod plant;
 mod pool;
 mod reply;
 mod size;
@@ -31,6 +32,7 @@ use size::nanos;
 
 pub use away::{Fail, Fallback};
 pub use claim::Claim;
+pub use plant::Bug;
 pub use size::BASIS;
 pub use unused::{CLASSES, Unused};
 
@@ -187,6 +189,7 @@ pub struct Node<W> {
     next_sweep: AtomicUsize,
     /// What lay unused in each shard when it was last swept, by class.
     unused: Mutex<Vec<[Unused; CLASSES.len()]>>,
+    bug: Option<Bug>,
 }
 
 const SHARD_BITS: u32 = 8;
@@ -239,6 +242,7 @@ impl<W: Waiter> Node<W> {
             losses: AtomicU64::new(0),
             next_sweep: AtomicUsize::new(0),
             unused: Mutex::new(vec![Default::default(); 1 << SHARD_BITS]),
+            bug: None,
         }
     }
 

@@ -10,7 +10,7 @@ use super::claim::{Claim, Kept, Source};
 use super::line::{Flight, Item, Lend, Line, Waiting};
 use super::pool::{Lease, Pool, Refusal};
 use super::size::nanos;
-use super::{Answer, Mono, Node, Settled, Shard, Waiter};
+use super::{Answer, Bug, Mono, Node, Settled, Shard, Waiter};
 use crate::sync::Ordering;
 
 /// A denial is remembered at most so long.
@@ -113,7 +113,12 @@ impl<W: Waiter> Node<W> {
             }
             line.give_up(pool, &lend.terms, now, false, &self.unspent);
             // The call may have been run as soon as it was sent, and a clock may be a little fast.
-            let deadline = flight.sent.saturating_add(nanos(hold) - nanos(hold) / 1_000);
+            let mut deadline = flight.sent.saturating_add(nanos(hold) - nanos(hold) / 1_000);
+            if self.has(Bug::DeadlineFromReceipt) {
+                deadline = now.saturating_add(nanos(hold));
+            } else if self.has(Bug::NeverEnds) {
+                deadline = Mono::MAX;
+            }
             pool.leases.push(Lease {
                 id: lend.lease,
                 left: amount,

@@ -50,6 +50,8 @@ pub(super) struct Counter {
     lent: Vec<Lent>,
     /// The lease that was a bucket's last charge.
     tail: Option<LeaseId>,
+    /// Until when what a bucket has lent may be spent.
+    lent_until: Micros,
     /// From when on it may be forgotten.
     expires: Micros,
     changed: bool,
@@ -67,6 +69,7 @@ impl Counter {
             log: VecDeque::new(),
             lent: Vec::new(),
             tail: None,
+            lent_until: 0,
             expires: 0,
             changed: false,
             bug,
@@ -99,13 +102,23 @@ impl Counter {
         self.changed
     }
 
-    /// Of two revisions of its limit the newer one holds, whoever asks.
-    pub(super) fn agree(&mut self, terms: &Terms) {
-        self.changed = false;
-        self.asked = (terms.limit, terms.capacity);
+    /// Of two revisions of its limit the newer one holds, whoever asks, and even if whoever told of it was denied.
+    /// What a bucket has on lease has its place by the old rate: if that was slower, nothing comes back until it has
+    /// run out.
+    pub(super) fn agree(&mut self, terms: &Terms, now: Micros) {
         let (limit, capacity) = (self.terms.limit, self.terms.capacity);
-        let newer = self.terms.revision > terms.revision && terms.revision > 0;
+        let news = terms.revision > self.terms.revision;
+        self.changed = news && self.bug != Some(Bug::StaleRevisionWins);
+        self.asked = (terms.limit, terms.capacity);
+        let newer = self.terms.revision > terms.revision
+            && terms.revision > 0
+            && self.bug != Some(Bug::StaleRevisionWins);
         let revision = self.terms.revision;
+        let hastened = terms.kind.is_bucket() && terms.limit > limit && self.lent_until > now;
+        if hastened && !newer {
+            let (at, owed) = self.debt(limit, capacity, true, now);
+            self.numbers = self.bucket(at.max(self.lent_until), owed);
+        }
         self.terms = *terms;
         if newer {
             self.terms = Terms {
@@ -142,6 +155,10 @@ impl Counter {
             return;
         }
         let Terms { kind, window, .. } = self.terms;
+        if kind == Kind::First {
+            // It begins with its first request, and not with what is told of its limit.
+            self.changed = false;
+        }
         self.numbers = match kind {
             Kind::Sliding if end != 0 && now - end < window => [end + window, current, 0],
             Kind::First => [now + window, 0, 0],
@@ -317,6 +334,9 @@ impl Counter {
             if amount > 0 {
                 self.numbers = self.bucket(at, start + u128::from(amount) * window);
                 self.tail = Some(want.lease);
+                if !want.needed {
+                    self.lent_until = self.lent_until.max(now + hold);
+                }
                 self.changed = true;
             }
             return (amount, hold);
@@ -414,9 +434,9 @@ impl Counter {
     }
 
     /// How the counter stands by its own terms.
-    pub(super) fn state(&self, now: Micros) -> State {
+    pub(super) fn state(&self, soft: bool, now: Micros) -> State {
         if self.terms.kind.is_bucket() {
-            let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, true, now);
+            let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, soft, now);
             return State(self.bucket(at, owed));
         }
         self.shown(self.terms.limit, 0, now)
@@ -472,6 +492,9 @@ impl Counter {
                 newest.max(lent.unwrap_or(0)) + window
             }
         };
+        if self.tail.is_none() && self.lent_until <= now {
+            self.lent_until = 0;
+        }
         if matters + GRACE > self.expires {
             self.expires = matters + 2 * GRACE;
         }

@@ -55,6 +55,8 @@ pub enum Bug {
     LogColdWithoutHold,
     /// Nobody looks whose data it is.
     FailoverUnnoticed,
+    /// Whoever asks says by which revision, even an old one.
+    StaleRevisionWins,
     /// A denied stack charges its first level.
     DeniedCharges,
     /// A call that comes too late is run all the same.
@@ -144,7 +146,7 @@ impl Slot {
             grants.push(Grant {
                 amount,
                 hold,
-                state: counter.state(now),
+                state: counter.state(want.soft, now),
             });
         }
         for (subject, mut counter) in call.subjects.iter().zip(subjects) {
@@ -201,7 +203,7 @@ impl Slot {
                 Some(counter) => (counter.clone(), true),
                 None => (Counter::cold(began, began_as, &subject.terms, self.bug), false),
             };
-            counter.agree(&subject.terms);
+            counter.agree(&subject.terms, now);
             counter.settle(now);
             subjects.push((counter, known));
         }

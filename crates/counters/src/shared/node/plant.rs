@@ -1,0 +1,26 @@
+//! Mistakes in a node that the simulator plants, to see whether they are found.
+
+use super::Node;
+
+/// A mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// A lease ends so long after it was heard of, not after it was asked for.
+    DeadlineFromReceipt,
+    /// Nobody looks whether a lease has ended.
+    NeverEnds,
+    /// The clock is read before tokens are spent, and not once more when they are.
+    CheckedBeforeOnly,
+}
+
+impl<W> Node<W> {
+    /// Makes a mistake from now on. Without the feature `plant` nothing comes of it.
+    pub fn plant(&mut self, bug: Bug) {
+        self.bug = Some(bug);
+    }
+
+    /// Whether it makes this mistake.
+    pub(super) fn has(&self, bug: Bug) -> bool {
+        cfg!(feature = "plant") && self.bug == Some(bug)
+    }
+}

@@ -1,0 +1,59 @@
+//! Mistakes that can be planted, to see whether they are found.
+
+use tollgate_counters::shared::{node, slot};
+
+/// A mistake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Plant {
+    /// In the store.
+    Store(slot::Bug),
+    /// In the nodes. It needs the feature `plant`.
+    Node(node::Bug),
+    /// Calls that nobody knows the outcome of are sent again.
+    SentAgain,
+}
+
+impl Plant {
+    /// All of them.
+    pub const ALL: [Self; 18] = [
+        Self::Store(slot::Bug::NoHoldInWant),
+        Self::Store(slot::Bug::LogAtGrant),
+        Self::Store(slot::Bug::LogSettledAtGrant),
+        Self::Store(slot::Bug::HoldPastEnd),
+        Self::Store(slot::Bug::BucketCredit),
+        Self::Store(slot::Bug::TailWithoutOwner),
+        Self::Store(slot::Bug::ReturnTwice),
+        Self::Store(slot::Bug::ReturnAcrossWindows),
+        Self::Store(slot::Bug::WarmAfterLoss),
+        Self::Store(slot::Bug::LogColdWithoutHold),
+        Self::Store(slot::Bug::FailoverUnnoticed),
+        Self::Store(slot::Bug::StaleRevisionWins),
+        Self::Store(slot::Bug::DeniedCharges),
+        Self::Store(slot::Bug::RunsLate),
+        Self::Node(node::Bug::DeadlineFromReceipt),
+        Self::Node(node::Bug::NeverEnds),
+        Self::Node(node::Bug::CheckedBeforeOnly),
+        Self::SentAgain,
+    ];
+
+    /// What it is called on the command line.
+    pub fn name(self) -> String {
+        match self {
+            Self::Store(bug) => format!("{bug:?}"),
+            Self::Node(bug) => format!("{bug:?}"),
+            Self::SentAgain => format!("{self:?}"),
+        }
+    }
+}
+
+impl std::str::FromStr for Plant {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|plant| plant.name() == name);
+        found.ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|plant| plant.name()).collect();
+            format!("one of {}", names.join(", "))
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Each mistake that is planted is found, and soon.
+#![allow(missing_docs)]
+
+use tollgate_counters::shared::{node, slot};
+use tollgate_simulator::{Options, Plant, run};
+
+/// A mistake is found within so many seeds.
+const SOON: u64 = 2_000;
+
+/// Fails unless a seed goes wrong with the mistake. That it does not without is seen by `seeds.rs`.
+fn is_found(plant: Plant) {
+    let options = Options {
+        plant: Some(plant),
+        ..Options::default()
+    };
+    let found = (0..SOON).find(|seed| !run(*seed, options).violations.is_empty());
+    let Some(seed) = found else {
+        panic!("{} was not found within {SOON} seeds", plant.name());
+    };
+    println!("{} was found by seed {seed}", plant.name());
+}
+
+macro_rules! planted {
+    ($($test:ident: $plant:expr,)*) => {
+        $(
+            #[test]
+            fn $test() {
+                is_found($plant);
+            }
+        )*
+
+        #[test]
+        fn every_mistake_has_its_test() {
+            let tested = [$($plant),*];
+            for plant in Plant::ALL {
+                assert!(tested.contains(&plant), "{}", plant.name());
+            }
+        }
+    };
+}
+
+planted! {
+    a_leased_token_has_its_place_before_its_last_spend: Plant::Store(slot::Bug::NoHoldInWant),
+    a_log_has_a_lease_when_it_is_lent: Plant::Store(slot::Bug::LogAtGrant),
+    a_log_has_a_returned_lease_when_it_was_lent: Plant::Store(slot::Bug::LogSettledAtGrant),
+    a_lease_is_held_past_its_window: Plant::Store(slot::Bug::HoldPastEnd),
+    a_bucket_takes_every_lease_back: Plant::Store(slot::Bug::BucketCredit),
+    a_bucket_takes_a_lease_back_for_another: Plant::Store(slot::Bug::TailWithoutOwner),
+    a_lease_comes_back_twice: Plant::Store(slot::Bug::ReturnTwice),
+    a_lease_comes_back_to_another_window: Plant::Store(slot::Bug::ReturnAcrossWindows),
+    a_counter_is_new_after_a_loss: Plant::Store(slot::Bug::WarmAfterLoss),
+    a_log_that_lost_its_past_forgets_leases: Plant::Store(slot::Bug::LogColdWithoutHold),
+    a_failover_is_not_noticed: Plant::Store(slot::Bug::FailoverUnnoticed),
+    an_old_revision_counts: Plant::Store(slot::Bug::StaleRevisionWins),
+    a_denied_stack_charges_a_level: Plant::Store(slot::Bug::DeniedCharges),
+    a_late_call_is_run: Plant::Store(slot::Bug::RunsLate),
+    a_lease_ends_by_when_it_was_heard_of: Plant::Node(node::Bug::DeadlineFromReceipt),
+    a_lease_never_ends: Plant::Node(node::Bug::NeverEnds),
+    a_pause_after_the_check_is_not_noticed: Plant::Node(node::Bug::CheckedBeforeOnly),
+    a_lost_call_is_sent_again: Plant::SentAgain,
+}
