@@ -81,6 +81,7 @@ fn a_node_starts_without_redis_and_joins_it_later() {
 #[test]
 fn an_evicting_redis_is_refused() {
     let redis = servers::Server::start_with(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let data = tempfile::tempdir().unwrap();
     let told = crate::common::run(&[
         "serve",
         "--redis",
@@ -88,7 +89,7 @@ fn an_evicting_redis_is_refused() {
         "--http",
         "127.0.0.1:0",
         "--data-dir",
-        "x",
+        data.path().to_str().unwrap(),
     ]);
     let told = told.complaint(2);
     assert!(
