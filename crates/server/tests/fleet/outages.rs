@@ -90,6 +90,8 @@ fn an_evicting_redis_is_refused() {
         "127.0.0.1:0",
         "--data-dir",
         data.path().to_str().unwrap(),
+        "--admin-token",
+        "known, so that it need not be told",
     ]);
     let told = told.complaint(2);
     assert!(

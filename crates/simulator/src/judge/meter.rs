@@ -93,6 +93,8 @@ impl Meter {
                 let (since, then, spent) = self.charged;
                 let full = u128::from(numbers.capacity) * u128::from(self.nature.window_ns);
                 let refilled = u128::from(numbers.limit) * u128::from(self.latest.saturating_sub(since));
+                // Where less is left than was owed, what was lent before is not held against the new numbers.
+                let spent = if then > full { 0 } else { spent };
                 *owed = then
                     .min(full)
                     .saturating_sub(refilled)
