@@ -47,6 +47,8 @@ impl Node {
         {
             Ok(checked) => Ok(checked.decision.allowed),
             Err(Undecided::Waits(wait)) => Err(wait),
+            // As many wait as may.
+            Err(Undecided::Crowded) => Ok(false),
             Err(error) => panic!("{error}"),
         }
     }
