@@ -16,12 +16,12 @@ pub enum Plant {
 impl Plant {
     /// All of them.
     pub const ALL: [Self; 18] = [
-        Self::Store(slot::Bug::NoHoldInWant),
+        Self::Store(slot::Bug::LeasesDrain),
         Self::Store(slot::Bug::LogAtGrant),
         Self::Store(slot::Bug::LogSettledAtGrant),
         Self::Store(slot::Bug::HoldPastEnd),
         Self::Store(slot::Bug::BucketCredit),
-        Self::Store(slot::Bug::TailWithoutOwner),
+        Self::Store(slot::Bug::AnyLeaseReturns),
         Self::Store(slot::Bug::ReturnTwice),
         Self::Store(slot::Bug::ReturnAcrossWindows),
         Self::Store(slot::Bug::WarmAfterLoss),

@@ -40,12 +40,12 @@ macro_rules! planted {
 }
 
 planted! {
-    a_leased_token_has_its_place_before_its_last_spend: Plant::Store(slot::Bug::NoHoldInWant),
+    a_bucket_drains_below_what_it_has_on_lease: Plant::Store(slot::Bug::LeasesDrain),
     a_log_has_a_lease_when_it_is_lent: Plant::Store(slot::Bug::LogAtGrant),
     a_log_has_a_returned_lease_when_it_was_lent: Plant::Store(slot::Bug::LogSettledAtGrant),
     a_lease_is_held_past_its_window: Plant::Store(slot::Bug::HoldPastEnd),
     a_bucket_takes_every_lease_back: Plant::Store(slot::Bug::BucketCredit),
-    a_bucket_takes_a_lease_back_for_another: Plant::Store(slot::Bug::TailWithoutOwner),
+    a_bucket_takes_a_lease_back_for_another: Plant::Store(slot::Bug::AnyLeaseReturns),
     a_lease_comes_back_twice: Plant::Store(slot::Bug::ReturnTwice),
     a_lease_comes_back_to_another_window: Plant::Store(slot::Bug::ReturnAcrossWindows),
     a_counter_is_new_after_a_loss: Plant::Store(slot::Bug::WarmAfterLoss),

@@ -1,4 +1,4 @@
--- call.lua, version 1: runs one call of a node on a slot of the shared store.
+-- call.lua, version 2: runs one call of a node on a slot of the shared store.
 --
 -- Number for number what crates/counters/src/shared/slot does in Rust; tests/script/differential.rs holds the two
 -- together. Change both, and the version if what is stored is read otherwise.
@@ -21,9 +21,9 @@
 --
 -- A sentinel is began, highest and the owner. A counter is one string of doubles:
 --        began, revision, limit, capacity, expires, three numbers
---        a bucket's that was lent of then has the lease that was its last charge, if one was, and until when what was
---        lent may be spent: node, number, until
---        any other's its leases, at most 32: node, number, amount, until
+--        then its leases, 33 at most: node, number, amount, until
+--        a bucket's are those that live; one that a request waited for, and has spent, has its end below 0; what can't
+--        come back any more is one lease of nobody, node and number 0
 --        a log's three numbers are total, newest, base, and before the leases it has: oldest, older
 -- A log's newest entry is (newest, total); older entries are a list of such pairs. A total is everything that was ever
 -- entered, up to and with its entry, so that the difference of two is what lies between, and a place is found by
@@ -140,7 +140,7 @@ local MOST, LONGEST_HOLD, ENFORCE, SOFT = 4503599627370496, 1000000, 0, 2 -- MOS
 -- The places of a counter's fields. Those from OLDEST on are a log's.
 local KIND, LIMIT, CAPACITY, WINDOW, REVISION, ASKED_LIMIT, ASKED_CAPACITY = 1, 2, 3, 4, 5, 6, 7
 local EXPIRES, A, B, C, REST, CHANGED, PAID = 8, 9, 10, 11, 12, 13, 14
-local NODE, NUMBER, UNTIL = 15, 16, 17 -- a bucket's
+local LEASED = 15 -- a bucket's
 local TOTAL, NEWEST, BASE, OLDEST, OLDER, DROPPED, PUSHED, LIST, LENT = 9, 10, 11, 15, 16, 17, 18, 19, 20
 local floor = math.floor
 
@@ -175,28 +175,31 @@ local function muldiv(a, b, d)
   return quotient, rest
 end
 
--- What a bucket owes by now, in whole tokens and parts of 1 / window.
-local function drained(at, tokens, parts, limit, window)
-  if at >= now then
-    return at, tokens, parts
+-- What a bucket owes at an instant, in whole tokens and parts of 1 / window: never less than it has on lease.
+local function drained(at, tokens, parts, limit, window, leased, to)
+  if at < to then
+    local time = to - at
+    local units, whole, rest = limit * time
+    at = to
+    if units >= 2 * (tokens + 1) * window then
+      tokens, parts = 0, 0
+    else
+      if units < WRAP then
+        rest = units % window
+        whole = (units - rest) / window
+      else
+        whole, rest = muldiv(limit, time, window)
+      end
+      tokens, parts = tokens - whole, parts - rest
+      if parts < 0 then
+        tokens, parts = tokens - 1, parts + window
+      end
+    end
   end
-  local units, whole, rest = limit * (now - at)
-  if units >= 2 * (tokens + 1) * window then
-    return now, 0, 0
-  elseif units < WRAP then
-    rest = units % window
-    whole = (units - rest) / window
-  else
-    whole, rest = muldiv(limit, now - at, window)
+  if tokens < leased or tokens < 0 then
+    return at, leased, 0
   end
-  tokens, parts = tokens - whole, parts - rest
-  if parts < 0 then
-    tokens, parts = tokens - 1, parts + window
-  end
-  if tokens < 0 then
-    return now, 0, 0
-  end
-  return now, tokens, parts
+  return at, tokens, parts
 end
 
 -- What a sliding counter has used, rounded up.
@@ -220,6 +223,77 @@ local function leases(counter)
     all[#all + 1] = {read('<dddd', packed, place)}
   end
   return all
+end
+
+-- What lives of leases, and until when.
+local function on_lease(all)
+  local sum, till = 0, 0
+  for _, lease in ipairs(all) do
+    if lease[4] > now then
+      sum, till = math.min(sum + lease[3], MOST), math.max(till, lease[4])
+    end
+  end
+  return sum, till
+end
+
+-- What a bucket has on lease.
+local function leased(all)
+  local sum = 0
+  for _, lease in ipairs(all) do
+    if lease[4] > 0 then
+      sum = math.min(sum + lease[3], MOST)
+    end
+  end
+  return sum
+end
+
+-- A lease that can't come back any more still holds its bucket down, unless a request waited for it.
+local function hold_down(all, amount, till)
+  if till < 0 then
+    return
+  end
+  for _, lease in ipairs(all) do
+    if lease[2] == 0 then
+      lease[3], lease[4] = math.min(lease[3] + amount, MOST), math.max(lease[4], till)
+      return
+    end
+  end
+  all[#all + 1] = {0, 0, amount, till}
+end
+
+-- A bucket lets go of leases that have ended, one after the other: until then each held it down.
+local function settle_bucket(counter)
+  local all = leases(counter)
+  counter[REST] = all
+  while true do
+    local first, till
+    for place, lease in ipairs(all) do
+      local ends = math.abs(lease[4])
+      if ends <= now and (not first or ends < till) then
+        first, till = place, ends
+      end
+    end
+    local sum = leased(all)
+    if not first then
+      counter[LEASED] = sum
+      break
+    end
+    counter[A], counter[B], counter[C] =
+      drained(counter[A], counter[B], counter[C], counter[LIMIT], counter[WINDOW], sum, till)
+    table.remove(all, first)
+  end
+  -- What a request waited for drains as any other charge: only what is left of it can come back.
+  local _, left
+  for _, lease in ipairs(all) do
+    if lease[4] < 0 then
+      if not left then
+        _, left = drained(
+          counter[A], counter[B], counter[C], counter[LIMIT], counter[WINDOW], counter[LEASED], now
+        )
+      end
+      lease[3] = math.min(lease[3], left - counter[LEASED])
+    end
+  end
 end
 
 local used, enter, settle, room_at
@@ -376,7 +450,7 @@ for place = 1, subjects do
   end
   local asked_limit, asked_capacity = limit, capacity
   local value = values[place + 1]
-  local expires, a, b, c, rest, news = 0, 0, 0, 0, false, false
+  local expires, a, b, c, rest, news, before = 0, 0, 0, 0, false, false, false
   if value then
     local of, known_revision, known_limit, known_capacity, known_expires, x, y, z = read('<dddddddd', value)
     if of == began and now < known_expires then
@@ -388,13 +462,8 @@ for place = 1, subjects do
       news = revision > known_revision
       if known_revision > revision and revision > 0 then
         limit, capacity, revision = known_limit, known_capacity, known_revision
-      elseif kind <= LEAKY and rest and limit > known_limit then
-        -- What is on lease has its place by the old rate: until it has run out nothing comes back.
-        local _, _, lent = read('<ddd', rest)
-        if lent > now then
-          a, b, c = drained(a, b, c, known_limit, window)
-          a = math.max(a, lent)
-        end
+      elseif news and (limit ~= known_limit or capacity ~= known_capacity) then
+        before = known_limit
       end
     end
   end
@@ -402,7 +471,8 @@ for place = 1, subjects do
   local cold = expires == 0 and began > 0
   if kind <= LEAKY then
     if cold then
-      a, b = began, capacity
+      -- Half of it may have been on lease.
+      a, b, rest = began, capacity, {{0, 0, floor(capacity / 2), began + LONGEST_HOLD}}
     end
   elseif kind == LOG then
     if cold then
@@ -442,9 +512,15 @@ for place = 1, subjects do
   }
   counters[place] = counter
   if kind <= LEAKY then
-    counter[NODE], counter[NUMBER], counter[UNTIL] = 0, 0, 0
+    -- Until now it has refilled by the limit that it had before.
+    counter[LEASED], counter[LIMIT] = 0, before or limit
     if rest then
-      counter[NODE], counter[NUMBER], counter[UNTIL] = read('<ddd', rest)
+      settle_bucket(counter)
+    end
+    if before then
+      counter[A], counter[B], counter[C] =
+        drained(counter[A], counter[B], counter[C], before, window, counter[LEASED], now)
+      counter[LIMIT] = limit
     end
   elseif kind == LOG then
     list = list + 1
@@ -459,18 +535,24 @@ for place = 1, subjects do
   end
 end
 
--- A counter that is untouched has no more room than those it replaces have left.
+-- A bucket by now. One that is not soft never owes more than it holds, and what is on lease.
+local function owing(counter, limit, capacity, soft)
+  local tokens, parts, sum = counter[B], counter[C], counter[LEASED]
+  if tokens >= capacity + sum and soft == 0 then
+    tokens, parts = capacity + sum, 0
+  end
+  return drained(counter[A], tokens, parts, limit, counter[WINDOW], sum, now)
+end
+
+-- A counter that is untouched has no more room than those it replaces have left, and what they have on lease holds it
+-- down.
 if formers > 0 then
   local function remaining(counter)
     local kind, limit, capacity = counter[KIND], counter[LIMIT], counter[CAPACITY]
     if limit == 0 then
       return 0
     elseif kind <= LEAKY then
-      local tokens, parts = counter[B], counter[C]
-      if tokens >= capacity then
-        tokens, parts = capacity, 0
-      end
-      local _, owed, over = drained(counter[A], tokens, parts, limit, counter[WINDOW])
+      local _, owed, over = owing(counter, limit, capacity, 0)
       return math.max(capacity - owed - (over > 0 and 1 or 0), 0)
     elseif kind == LOG then
       return math.max(limit - used(counter), 0)
@@ -480,12 +562,15 @@ if formers > 0 then
     return math.max(limit - counter[B], 0)
   end
 
-  local rooms = {}
+  local rooms, amounts, ends = {}, {}, {}
   for _ = 1, formers do
     local subject, former
     subject, former, at = read('<dd', args, at)
     if counters[subject][EXPIRES] == 0 and counters[former][EXPIRES] > 0 then
       rooms[subject] = math.min(rooms[subject] or MOST, remaining(counters[former]))
+      local amount, till = on_lease(leases(counters[former]))
+      amounts[subject] = math.min((amounts[subject] or 0) + amount, MOST)
+      ends[subject] = math.max(ends[subject] or 0, till)
     end
   end
   for subject, room in pairs(rooms) do
@@ -494,11 +579,7 @@ if formers > 0 then
     if excess > 0 then
       local kind = counter[KIND]
       if kind <= LEAKY then
-        local capacity, tokens, parts = counter[CAPACITY], counter[B], counter[C]
-        if tokens >= capacity then
-          tokens, parts = capacity, 0
-        end
-        local a, b, c = drained(counter[A], tokens, parts, counter[LIMIT], counter[WINDOW])
+        local a, b, c = owing(counter, counter[LIMIT], counter[CAPACITY], 0)
         counter[A], counter[B], counter[C] = a, b + excess, c
       elseif kind == LOG then
         enter(counter, now, excess)
@@ -507,6 +588,11 @@ if formers > 0 then
       else
         counter[B] = counter[B] + excess
       end
+    end
+    if counter[KIND] <= LEAKY and amounts[subject] > 0 then
+      local all = leases(counter)
+      hold_down(all, amounts[subject], ends[subject])
+      counter[REST], counter[LEASED] = all, leased(all)
     end
   end
 end
@@ -517,23 +603,20 @@ for _ = 1, returns do
   subject, node, number, unspent, last_spent, at = read('<ddddd', args, at)
   local counter = counters[subject]
   local kind, rest = counter[KIND], counter[REST]
-  if kind <= LEAKY then
-    if number > 0 and counter[NODE] == node and counter[NUMBER] == number then
-      local a, b, c = drained(counter[A], counter[B], counter[C], counter[LIMIT], counter[WINDOW])
-      b = b - unspent
-      if b < 0 then
-        b, c = 0, 0
-      end
-      counter[A], counter[B], counter[C], counter[NUMBER], counter[CHANGED] = a, b, c, 0, true
-    end
-  elseif rest then
+  if rest then
     local all = leases(counter)
     counter[REST] = all
     for place, lease in ipairs(all) do
-      if lease[1] == node and lease[2] == number then
-        table.remove(all, place)
+      if number > 0 and lease[1] == node and lease[2] == number then
         unspent = math.min(unspent, lease[3])
-        if kind == LOG then
+        if kind <= LEAKY then
+          local a, b, c = owing(counter, counter[LIMIT], counter[CAPACITY], SOFT)
+          b = b - unspent
+          if b < 0 then
+            b, c = 0, 0
+          end
+          counter[A], counter[B], counter[C] = a, b, c
+        elseif kind == LOG then
           counter[LENT] = counter[LENT] - lease[3]
           if lease[3] > unspent then
             enter(counter, math.min(last_spent, lease[4]), lease[3] - unspent)
@@ -542,6 +625,18 @@ for _ = 1, returns do
           counter[C] = math.max(counter[C] - unspent, 0)
         else
           counter[B] = math.max(counter[B] - unspent, 0)
+        end
+        table.remove(all, place)
+        if kind <= LEAKY then
+          counter[LEASED] = leased(all)
+          if lease[4] < 0 then
+            -- Without it the others would have drained so much sooner.
+            for _, other in ipairs(all) do
+              if other[4] < 0 then
+                other[3] = math.max(other[3] - unspent, 0)
+              end
+            end
+          end
         end
         counter[CHANGED] = true
         break
@@ -569,12 +664,7 @@ for need = 1, needs do
     end
     local fits
     if kind <= LEAKY then
-      if b >= capacity and mode ~= SOFT then
-        b, c = capacity, 0
-      end
-      if a < now then
-        a, b, c = drained(a, b, c, limit, counter[WINDOW])
-      end
+      a, b, c = owing(counter, limit, capacity, mode == SOFT and 1 or 0)
       fits = b + cost + (c > 0 and 1 or 0) <= capacity
     elseif kind == LOG then
       a, c = used(counter), room_at(counter, limit, cost)
@@ -616,9 +706,6 @@ for need = 1, needs do
           enter(counter, now, cost)
         else
           counter[A], counter[B], counter[C] = seen[place - 2], seen[place - 1], seen[place]
-          if kind <= LEAKY then
-            counter[NUMBER] = 0
-          end
         end
       end
     end
@@ -628,6 +715,38 @@ for need = 1, needs do
   end
   size = size + 1
   reply[size] = pack(format, unpack(seen, 1, parts * 4))
+end
+
+-- Takes note of a lease, so that it can come back: of four of a node, what is left of some when the next is lent, and
+-- of 32 in all. Of more only the latest can.
+local function note(counter, node, number, amount, till)
+  local all, kind = leases(counter), counter[KIND]
+  local own, oldest, first = 0, 0, 0
+  for place = #all, 1, -1 do
+    if all[place][2] > 0 then
+      first = place
+      if all[place][1] == node then
+        own, oldest = own + 1, place
+      end
+    end
+  end
+  if own < 4 then
+    oldest = first
+  end
+  if own >= 4 or #all >= 32 then
+    local lease = table.remove(all, oldest)
+    if kind == LOG then
+      counter[LENT] = counter[LENT] - lease[3]
+      enter(counter, lease[4], lease[3])
+    elseif kind <= LEAKY then
+      hold_down(all, lease[3], lease[4])
+    end
+  end
+  all[#all + 1] = {node, number, amount, till}
+  counter[REST], counter[CHANGED] = all, true
+  if kind <= LEAKY then
+    counter[LEASED] = leased(all)
+  end
 end
 
 -- What is wanted ahead is lent as far as there is room for it.
@@ -640,33 +759,26 @@ for _ = 1, wants do
   if limit == 0 then
     amount, hold = 0, 0
   elseif kind <= LEAKY then
-    local a, b, c = counter[A], counter[B], counter[C]
-    if b >= capacity and soft == 0 then
-      b, c = capacity, 0
+    local a, b, c = owing(counter, limit, capacity, soft)
+    local behind = true
+    if kind == LEAKY and needed == 0 then
+      local whole, rest = muldiv(hold, limit, window)
+      behind = b > whole or (b == whole and c >= rest)
     end
-    a, b, c = drained(a, b, c, limit, window)
-    -- A leased token's place lies after its last possible spend; one that is needed is spent already.
-    local whole, rest = 0, 0
-    if needed == 0 then
-      whole, rest = muldiv(hold, limit, window)
-    end
-    local ahead = b > whole or (b == whole and c >= rest)
-    if kind == LEAKY and not ahead then
+    if not behind then
       -- A turn that may have passed when it is spent is nobody's.
       amount, hold = 0, 0
     else
-      if not ahead then
-        b, c = whole, rest
-      end
       if soft == 0 then
         amount = math.min(amount, math.max(capacity - b - (c > 0 and 1 or 0), 0))
       end
+      if needed == 0 then
+        -- So much a bucket holds back after a loss.
+        amount = math.min(amount, math.max(floor(capacity / 2) - counter[LEASED], 0))
+      end
       if amount > 0 then
         counter[A], counter[B], counter[C] = a, math.min(b + amount, MOST), c
-        counter[NODE], counter[NUMBER], counter[CHANGED] = node, number, true
-        if needed == 0 then
-          counter[UNTIL] = math.max(counter[UNTIL], now + hold)
-        end
+        note(counter, node, number, amount, needed == 0 and now + hold or -(now + hold))
       end
     end
   else
@@ -689,34 +801,12 @@ for _ = 1, wants do
         local count = kind == SLIDING and C or B
         counter[count] = math.min(counter[count] + amount, MOST)
       end
-      -- Two leases of a node are awaited: what is left of one when the next is lent. Of more only the latest.
-      local all = leases(counter)
-      local own, oldest = 0, 1
-      for place = #all, 1, -1 do
-        if all[place][1] == node then
-          own, oldest = own + 1, place
-        end
-      end
-      if own < 2 then
-        oldest = 1
-      end
-      if own >= 2 or #all >= 32 then
-        local lease = table.remove(all, oldest)
-        if kind == LOG then
-          counter[LENT] = counter[LENT] - lease[3]
-          enter(counter, lease[4], lease[3])
-        end
-      end
-      all[#all + 1] = {node, number, amount, now + hold}
-      counter[REST], counter[CHANGED] = all, true
+      note(counter, node, number, amount, now + hold)
     end
   end
   local a, b, c = counter[A], counter[B], counter[C]
   if kind <= LEAKY then
-    if b >= capacity and soft == 0 then
-      b, c = capacity, 0
-    end
-    a, b, c = drained(a, b, c, limit, window)
+    a, b, c = owing(counter, limit, capacity, soft)
   elseif kind == LOG then
     a, c = used(counter), room_at(counter, limit, 0)
   end
@@ -732,9 +822,8 @@ for place = 1, subjects do
     local matters = counter[A]
     if kind <= LEAKY then
       local limit = counter[LIMIT]
-      rest = false
-      if counter[NUMBER] > 0 or counter[UNTIL] > now then
-        rest = pack('<ddd', counter[NODE], counter[NUMBER], counter[UNTIL])
+      for _, lease in ipairs(rest or {}) do
+        matters = math.max(matters, math.abs(lease[4]))
       end
       local refill = muldiv(counter[B] + 1, counter[WINDOW], limit > 0 and limit or 1)
       matters = matters + (refill < MOST and refill or MOST)

@@ -12,24 +12,56 @@ const SECOND: u64 = 1_000_000_000;
 #[derive(Debug, Clone)]
 pub struct Book {
     nature: Nature,
-    /// The cells after each of the latest changes, the last one last.
-    cells: VecDeque<(u64, Cell)>,
+    /// What was after each of the latest changes, the last one last.
+    pages: VecDeque<Page>,
     /// What a log holds: since when, until when, how much.
     log: VecDeque<(u64, u64, u64)>,
-    /// Until when tokens are out on lease, in the store's time.
-    out: u64,
     /// When something was last taken, in the store's time, which may go back a little.
     latest: u64,
     pub touched: bool,
+}
+
+/// A counter after a change.
+#[derive(Debug, Clone, Default)]
+struct Page {
+    since: u64,
+    cell: Cell,
+    /// What a bucket has on lease: until when, how much. It does not drain below that.
+    leases: Vec<(u64, u64)>,
+}
+
+impl Page {
+    /// The counter at an instant.
+    fn at(&self, rule: &Rule, stamp: u64) -> Self {
+        let mut page = self.clone();
+        page.leases.sort_unstable();
+        while let Some((until, _)) = page.leases.first().copied().filter(|(until, _)| *until <= stamp) {
+            page.cell = page.drained(rule, until);
+            page.leases.remove(0);
+        }
+        page.cell = page.drained(rule, stamp);
+        page
+    }
+
+    fn drained(&self, rule: &Rule, stamp: u64) -> Cell {
+        let at = Timestamp::from_nanos(stamp);
+        let cell = rule.advance(self.cell, Calendar::utc(), at, false);
+        let leased: u64 = self.leases.iter().map(|(_, amount)| amount).sum();
+        if leased == 0 {
+            return cell;
+        }
+        let owed = u128::from(cell.0[0]) | u128::from(cell.0[1]) << 64;
+        let least = u128::from(leased) * u128::from(rule.window_ns);
+        Cell::owing(owed.max(least), cell.0[2])
+    }
 }
 
 impl Book {
     pub fn new(nature: &Nature) -> Self {
         Self {
             nature: nature.clone(),
-            cells: VecDeque::new(),
+            pages: VecDeque::new(),
             log: VecDeque::new(),
-            out: 0,
             latest: 0,
             touched: false,
         }
@@ -37,7 +69,7 @@ impl Book {
 
     /// Everything was used up at `stamp`.
     pub fn use_up(&mut self, numbers: Numbers, stamp: u64) {
-        self.cells.clear();
+        self.pages.clear();
         self.log.clear();
         self.latest = stamp;
         if self.is_log() {
@@ -46,6 +78,12 @@ impl Book {
         } else {
             let capacity = self.nature.rule(numbers).capacity;
             self.charge(numbers, capacity, stamp);
+        }
+        if self.nature.is_bucket()
+            && let Some(page) = self.pages.back_mut()
+        {
+            // Half of it may have been on lease.
+            page.leases.push((stamp + SECOND, numbers.capacity / 2));
         }
         self.touched = true;
     }
@@ -56,24 +94,22 @@ impl Book {
         if self.is_log() {
             return self.enter(stamp, 0, cost);
         }
-        let (rule, cell) = self.at(numbers, stamp);
-        let cell = rule.charge(cell, cost, Timestamp::from_nanos(stamp));
-        self.change_to(cell, stamp);
+        let (rule, mut page) = self.at(numbers, stamp);
+        page.cell = rule.charge(page.cell, cost, Timestamp::from_nanos(stamp));
+        self.turn_to(page, stamp);
     }
 
-    /// Tokens were lent. Their place lies after their last possible spend.
+    /// Tokens were lent. While they are out, a bucket does not drain below them.
     pub fn lend(&mut self, numbers: Numbers, amount: u64, hold: u64, stamp: u64) {
-        self.out = self.out.max(stamp + hold);
         if self.is_log() {
             return self.enter(stamp, hold, amount);
         }
-        if self.nature.is_bucket() {
-            let (rule, cell) = self.at(numbers, stamp);
-            let floor = u128::from(hold) * u128::from(rule.limit);
-            let owed = u128::from(cell.0[0]) | u128::from(cell.0[1]) << 64;
-            self.change_to(Cell::owing(owed.max(floor), cell.0[2]), stamp);
-        }
         self.charge(numbers, amount, stamp);
+        if self.nature.is_bucket()
+            && let Some(page) = self.pages.back_mut()
+        {
+            page.leases.push((stamp + hold, amount));
+        }
     }
 
     /// Tokens were lent to a request that takes them at once. A log has them for as long as they can come back.
@@ -82,15 +118,6 @@ impl Book {
             return self.enter(stamp, hold, amount);
         }
         self.charge(numbers, amount, stamp);
-    }
-
-    /// The numbers changed, as if they had been so since the counter was last charged. A bucket that refills faster
-    /// stands still until what is on lease has run out.
-    pub fn change(&mut self, old: Numbers, new: Numbers, stamp: u64) {
-        if self.nature.is_bucket() && new.limit > old.limit && self.out > stamp {
-            let (_, Cell([low, high, at])) = self.at(old, stamp);
-            self.change_to(Cell([low, high, at.max(self.out)]), stamp);
-        }
     }
 
     /// Whether `cost` would have fitted for all of the last `patience`, even if entries of a log stay so much longer.
@@ -108,13 +135,12 @@ impl Book {
                 .chain([then])
                 .all(|at| self.held(at, longer).saturating_add(cost) <= rule.limit);
         }
-        for (since, cell) in self.cells.iter().rev() {
-            let at = Timestamp::from_nanos(then.max(*since));
-            let cell = rule.advance(*cell, Calendar::utc(), at, false);
-            if !rule.fits(cell, cost, at) {
+        for page in self.pages.iter().rev() {
+            let at = then.max(page.since);
+            if !rule.fits(page.at(&rule, at).cell, cost, Timestamp::from_nanos(at)) {
                 return false;
             }
-            if *since <= then {
+            if page.since <= then {
                 return true;
             }
         }
@@ -126,8 +152,8 @@ impl Book {
         if self.is_log() {
             return numbers.limit.saturating_sub(self.held(stamp, 0));
         }
-        let (rule, cell) = self.at(numbers, stamp);
-        rule.remaining(cell, Timestamp::from_nanos(stamp))
+        let (rule, page) = self.at(numbers, stamp);
+        rule.remaining(page.cell, Timestamp::from_nanos(stamp))
     }
 
     fn is_log(&self) -> bool {
@@ -154,19 +180,19 @@ impl Book {
         self.log.iter().filter(counts).map(|(_, _, cost)| cost).sum()
     }
 
-    fn at(&self, numbers: Numbers, stamp: u64) -> (Rule, Cell) {
+    fn at(&self, numbers: Numbers, stamp: u64) -> (Rule, Page) {
         let rule = self.nature.rule(numbers);
-        let last = self.cells.back().map_or(Cell::default(), |(_, cell)| *cell);
-        let cell = rule.advance(last, Calendar::utc(), Timestamp::from_nanos(stamp), false);
-        (rule, cell)
+        let page = self.pages.back().cloned().unwrap_or_default();
+        let page = page.at(&rule, stamp);
+        (rule, page)
     }
 
-    fn change_to(&mut self, cell: Cell, stamp: u64) {
+    fn turn_to(&mut self, page: Page, stamp: u64) {
         self.touched = true;
         self.latest = self.latest.max(stamp);
-        while self.cells.len() > 1 && self.cells[1].0 + SECOND < stamp {
-            self.cells.pop_front();
+        while self.pages.len() > 1 && self.pages[1].since + SECOND < stamp {
+            self.pages.pop_front();
         }
-        self.cells.push_back((stamp, cell));
+        self.pages.push_back(Page { since: stamp, ..page });
     }
 }

@@ -92,10 +92,8 @@ impl Judge<'_> {
         let Entry { at, stamp, .. } = *entry;
         match &entry.what {
             What::Told(numbers) => {
-                if let Some(old) = account.numbers.replace(*numbers) {
+                if account.numbers.replace(*numbers).is_some() {
                     account.revised = true;
-                    account.taken.change(old, *numbers, stamp);
-                    account.used.change(old, *numbers, stamp);
                 } else if let Some(began) = began {
                     account.taken.use_up(*numbers, began);
                     account.used.use_up(*numbers, began);
@@ -204,12 +202,13 @@ impl Judge<'_> {
             .accounts
             .entry(counter)
             .or_insert_with(|| Account::new(nature));
-        if account.revised && nature.is_bucket() {
+        // Of two revisions the newer one holds, but both may be known.
+        let known = account.numbers.unwrap_or(by);
+        let revised = account.revised || (known.limit, known.capacity) != (by.limit, by.capacity);
+        if revised && nature.is_bucket() {
             // Since when which rate has held depends on when the store wrote it down.
             return None;
         }
-        // Of two revisions the newer one holds, but both may be known.
-        let known = account.numbers.unwrap_or(by);
         let by = Numbers {
             limit: by.limit.min(known.limit),
             capacity: by.capacity.min(known.capacity),

@@ -8,7 +8,7 @@ use tollgate_core::{CounterKey, Mode, Timestamp};
 
 use super::super::call::{Call, LeaseId, Micros, Name, Need, Part, Return, Subject, Terms, Want, instant};
 use super::claim::Kept;
-use super::line::{Flight, Lend, Line, Waiting};
+use super::line::{Flight, Given, Lend, Line, Waiting};
 use super::pool::Pool;
 use super::{Answer, Mono, Node, Outgoing, PATIENCE, Shard, Waiter, store_micros};
 use crate::memory::Commit;
@@ -84,6 +84,15 @@ impl<W: Waiter> Node<W> {
             let amount = pool.want(ahead, now);
             if amount == 0 {
                 continue;
+            }
+            for lease in pool.take_spent() {
+                line.given.push(Given {
+                    name: pool.name,
+                    terms: *terms,
+                    lease: lease.id,
+                    unspent: 0,
+                    last_spent: lease.last_spent(),
+                });
             }
             let (subject, lease) = (draft.subject(pool.name, terms), lease());
             draft.call.wants.push(Want {

@@ -74,8 +74,11 @@ pub(super) struct Pool {
     pub(super) owed_until: Timestamp,
 }
 
-/// The shortest time over which a rate is measured.
+/// The shortest time over which a rate is measured, and that of few tokens.
 const MEASURED_OVER: Mono = nanos(5_000);
+const SELDOM: Mono = nanos(100_000);
+/// Fewer tokens say little about a rate.
+const MANY: u64 = 8;
 /// What was heard of a counter is shown so long without asking again.
 const FRESH: Mono = nanos(50_000);
 
@@ -197,7 +200,8 @@ impl Pool {
     /// Brings the rate up to date.
     fn measure(&mut self, now: Mono) {
         let elapsed = now.saturating_sub(self.marked);
-        if elapsed < MEASURED_OVER {
+        let least = if self.spent < MANY { SELDOM } else { MEASURED_OVER };
+        if elapsed < least {
             return;
         }
         let lately = u128::from(self.spent) * u128::from(nanos(1_000_000)) / u128::from(elapsed);
@@ -208,6 +212,20 @@ impl Pool {
         self.marked = now;
     }
 
+    /// Drops leases of which everything was spent, for which a bucket or a log waits.
+    pub(super) fn take_spent(&mut self) -> SmallVec<[Lease; 2]> {
+        let mut spent = SmallVec::new();
+        if self.is_bucket() || self.rule.algorithm == Algorithm::SlidingLog {
+            self.leases.retain(|lease| {
+                if lease.left == 0 {
+                    spent.push(*lease);
+                }
+                lease.left > 0
+            });
+        }
+        spent
+    }
+
     /// Drops leases that have ended, and says what of them can be given back.
     pub(super) fn take_ended(&mut self, now: Mono, all: bool) -> SmallVec<[Lease; 2]> {
         let mut ended = SmallVec::new();
@@ -216,11 +234,13 @@ impl Pool {
             let keep = lease.is_live(now) && !all;
             if !keep && lease.left > 0 {
                 ended.push(*lease);
-                lost += lease.left;
+                if !lease.is_live(now) {
+                    lost += lease.left;
+                }
             }
             keep
         });
-        // A window gets it back; a bucket, or a log, hardly ever does.
+        // A window gets it back; a bucket, or a log, has counted it as spent by now.
         if lost > 0 && (self.is_bucket() || self.rule.algorithm == Algorithm::SlidingLog) {
             self.lost = (self.lost(now) + lost, now);
         }
@@ -259,7 +279,8 @@ impl Pool {
         if now < self.sated_until || held * 4 >= target * 3 {
             return 0;
         }
-        (target - held).min(self.sizes.cap.saturating_sub(self.lost(now)))
+        let unused = held.saturating_add(self.lost(now));
+        (target - held).min(self.sizes.cap.saturating_sub(unused))
     }
 
     fn is_bucket(&self) -> bool {

@@ -6,7 +6,7 @@ use super::super::call::{LONGEST_HOLD, Micros};
 use super::Mono;
 
 /// Borrowed for so long ahead.
-const AHEAD: Micros = 50_000;
+const AHEAD: Micros = 200_000;
 /// Fewer tokens than this are not worth a lease.
 const LEAST: u64 = 8;
 /// Slower callers, in tokens a second, ask each time.
@@ -33,8 +33,8 @@ impl Sizes {
         let part = |whole: u64| u128::from(whole) * u128::from(accuracy) / u128::from(BASIS);
         let window = rule.window_ns / 1_000;
         let hold = match rule.algorithm {
-            // Burst shrinks by what refills in the meantime: by half of what may lie unused.
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            // Only turns that lie further ahead are lent.
+            Algorithm::LeakyBucket => {
                 part(rule.capacity) * u128::from(window) / (2 * u128::from(rule.limit.max(1)))
             }
             Algorithm::SlidingLog => part(window) / 2,
@@ -65,7 +65,7 @@ impl Sizes {
         if rate < SLOW {
             return 0;
         }
-        tokens(rate, AHEAD.min(self.hold * 4 / 5)).min(self.cap)
+        tokens(rate, AHEAD.min(self.hold * 2 / 5)).min(self.cap)
     }
 
     /// Below this it is topped up.

@@ -9,21 +9,32 @@ use super::Bug;
 
 /// How long a counter is kept at least after it stopped to matter, and how far its expiry is moved ahead at least.
 const GRACE: Micros = 300_000_000;
-/// The most leases whose return is still awaited, and the most of one node: what is left of one when the next is
+/// The most leases whose return is still awaited, and the most of one node: what is left of some when the next is
 /// lent. Of more only the latest can come back.
 const MOST_LENT: usize = 32;
-const MOST_OF_NODE: usize = 2;
+const MOST_OF_NODE: usize = 4;
 /// Soft limits count no further.
-const MOST: u64 = 1 << 52;
+pub(super) const MOST: u64 = 1 << 52;
 /// The most entries of a log. Only soft limits reach it.
 const MOST_ENTRIES: usize = 100_001;
 
 /// A lease that may come back, or whose spends a log has not placed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Lent {
-    id: LeaseId,
-    amount: u64,
-    until: Micros,
+pub(super) struct Lent {
+    pub(super) id: LeaseId,
+    pub(super) amount: u64,
+    pub(super) until: Micros,
+    /// Of a bucket: a request waited for it, and has spent it.
+    pub(super) needed: bool,
+}
+
+impl Lent {
+    /// What a bucket has on lease that can't come back.
+    pub(super) const NOBODY: LeaseId = LeaseId { node: 0, number: 0 };
+
+    pub(super) fn is_nobodys(&self) -> bool {
+        self.id == Self::NOBODY
+    }
 }
 
 /// What a limit sees of a counter at an instant.
@@ -39,23 +50,19 @@ pub(super) struct Counter {
     /// The generation it belongs to.
     began: Micros,
     /// The terms it was last asked about, the newest revision's.
-    terms: Terms,
+    pub(super) terms: Terms,
     /// The limit and capacity that the present call gave for them.
     asked: (u64, u64),
     /// As [`State`] has them. A log's are made when they are asked for.
-    numbers: [u64; 3],
+    pub(super) numbers: [u64; 3],
     /// What a log holds, oldest first: when, how much.
     log: VecDeque<(Micros, u64)>,
-    /// The oldest first. Windows: of the present window. Logs: not in the log yet.
-    lent: Vec<Lent>,
-    /// The lease that was a bucket's last charge.
-    tail: Option<LeaseId>,
-    /// Until when what a bucket has lent may be spent.
-    lent_until: Micros,
+    /// The oldest first. Windows: of the present window. Logs: not in the log yet. Buckets: those that live.
+    pub(super) lent: Vec<Lent>,
     /// From when on it may be forgotten.
     expires: Micros,
-    changed: bool,
-    bug: Option<Bug>,
+    pub(super) changed: bool,
+    pub(super) bug: Option<Bug>,
 }
 
 impl Counter {
@@ -68,8 +75,6 @@ impl Counter {
             numbers: [0; 3],
             log: VecDeque::new(),
             lent: Vec::new(),
-            tail: None,
-            lent_until: 0,
             expires: 0,
             changed: false,
             bug,
@@ -79,7 +84,17 @@ impl Counter {
         }
         let boundary = (lost / terms.window + 1) * terms.window;
         match terms.kind {
-            Kind::Token | Kind::Leaky => counter.numbers = [lost, terms.capacity, 0],
+            Kind::Token | Kind::Leaky => {
+                counter.numbers = [lost, terms.capacity, 0];
+                if bug != Some(Bug::BucketColdWithoutLeases) {
+                    counter.hold_down(Lent {
+                        id: Lent::NOBODY,
+                        amount: terms.capacity / 2,
+                        until: lost + LONGEST_HOLD,
+                        needed: false,
+                    });
+                }
+            }
             Kind::Window => counter.numbers = [boundary, terms.limit, 0],
             Kind::First => counter.numbers = [lost + terms.window, terms.limit, 0],
             Kind::Quota => counter.numbers = [terms.period_end(lost), terms.limit, 0],
@@ -103,37 +118,30 @@ impl Counter {
     }
 
     /// Of two revisions of its limit the newer one holds, whoever asks, and even if whoever told of it was denied.
-    /// What a bucket has on lease has its place by the old rate: if that was slower, nothing comes back until it has
-    /// run out.
+    /// A bucket has refilled by the old one until now.
     pub(super) fn agree(&mut self, terms: &Terms, now: Micros) {
-        let (limit, capacity) = (self.terms.limit, self.terms.capacity);
-        let news = terms.revision > self.terms.revision;
-        self.changed = news && self.bug != Some(Bug::StaleRevisionWins);
+        let known = self.terms;
+        let stale_wins = self.bug == Some(Bug::StaleRevisionWins);
+        self.changed = terms.revision > known.revision && !stale_wins;
         self.asked = (terms.limit, terms.capacity);
-        let newer = self.terms.revision > terms.revision
-            && terms.revision > 0
-            && self.bug != Some(Bug::StaleRevisionWins);
-        let revision = self.terms.revision;
-        let hastened = terms.kind.is_bucket() && terms.limit > limit && self.lent_until > now;
-        if hastened && !newer {
-            let (at, owed) = self.debt(limit, capacity, true, now);
-            self.numbers = self.bucket(at.max(self.lent_until), owed);
+        let numbers = |terms: &Terms| (terms.limit, terms.capacity);
+        if self.changed && known.kind.is_bucket() && numbers(&known) != numbers(terms) {
+            self.settle_bucket(now);
+            let (at, owed) = self.debt(known.limit, known.capacity, true, now);
+            self.numbers = self.bucket(at, owed);
         }
         self.terms = *terms;
-        if newer {
-            self.terms = Terms {
-                limit,
-                capacity,
-                revision,
-                ..*terms
-            };
+        if known.revision > terms.revision && terms.revision > 0 && !stale_wins {
+            self.terms.limit = known.limit;
+            self.terms.capacity = known.capacity;
+            self.terms.revision = known.revision;
         }
     }
 
-    /// Rolls windows, and puts into a log what can no longer be spent.
+    /// Rolls windows, and lets go of what can no longer be spent: into a log, and by a bucket.
     pub(super) fn settle(&mut self, now: Micros) {
         match self.terms.kind {
-            Kind::Token | Kind::Leaky => {}
+            Kind::Token | Kind::Leaky => self.settle_bucket(now),
             Kind::Window | Kind::First | Kind::Quota | Kind::Sliding => self.roll(now),
             Kind::Log => {
                 let ended = |lent: &Lent| lent.until <= now;
@@ -168,26 +176,6 @@ impl Counter {
         if self.bug != Some(Bug::ReturnAcrossWindows) {
             self.lent.clear();
         }
-    }
-
-    /// A bucket's debt at an instant, in parts of a token. One that is not soft never owes more than it holds.
-    fn debt(&self, limit: u64, capacity: u64, soft: bool, now: Micros) -> (Micros, u128) {
-        let [at, tokens, parts] = self.numbers;
-        let window = u128::from(self.terms.window);
-        let then = now.max(at);
-        let mut owed = u128::from(tokens) * window + u128::from(parts);
-        if !soft {
-            owed = owed.min(u128::from(capacity) * window);
-        }
-        let drained = u128::from(limit) * u128::from(then - at);
-        (then, owed.saturating_sub(drained))
-    }
-
-    fn bucket(&self, at: Micros, owed: u128) -> [u64; 3] {
-        let window = u128::from(self.terms.window);
-        let tokens = u64::try_from(owed / window).unwrap_or(MOST).min(MOST);
-        let parts = u64::try_from(owed % window).unwrap_or(0);
-        [at, tokens, parts]
     }
 
     /// What a log, or a sliding counter, has used; of a window its count.
@@ -283,7 +271,6 @@ impl Counter {
                 Kind::Log => self.enter(now, part.cost),
                 _ => self.numbers = after,
             }
-            self.tail = None;
             self.changed = true;
         }
         State(after)
@@ -303,43 +290,12 @@ impl Counter {
 
     /// Lends what is wanted, or as much as there is, and says for how long.
     pub(super) fn lend(&mut self, want: &Want, now: Micros) -> (u64, Micros) {
-        let Terms {
-            kind,
-            limit,
-            capacity,
-            window,
-            ..
-        } = self.terms;
-        let mut hold = want.hold.min(LONGEST_HOLD);
+        let Terms { kind, limit, .. } = self.terms;
         if limit == 0 {
             return (0, 0);
         }
         if kind.is_bucket() {
-            let (at, owed) = self.debt(limit, capacity, want.soft, now);
-            let mut floor = u128::from(hold) * u128::from(limit);
-            if want.needed || self.bug == Some(Bug::NoHoldInWant) {
-                floor = 0;
-            }
-            if kind == Kind::Leaky && owed < floor {
-                // A turn that may have passed when it is spent is nobody's.
-                return (0, 0);
-            }
-            let start = owed.max(floor);
-            let window = u128::from(window);
-            let room = (u128::from(capacity) * window).saturating_sub(start) / window;
-            let amount = match u64::try_from(room) {
-                Ok(room) if !want.soft => want.amount.min(room),
-                _ => want.amount,
-            };
-            if amount > 0 {
-                self.numbers = self.bucket(at, start + u128::from(amount) * window);
-                self.tail = Some(want.lease);
-                if !want.needed {
-                    self.lent_until = self.lent_until.max(now + hold);
-                }
-                self.changed = true;
-            }
-            return (amount, hold);
+            return self.lend_of_bucket(want, now);
         }
         let end = if want.soft { MOST } else { limit };
         let amount = want.amount.min(end.saturating_sub(self.used(now)));
@@ -347,6 +303,7 @@ impl Counter {
         if amount == 0 || unopened {
             return (0, 0);
         }
+        let mut hold = want.hold.min(LONGEST_HOLD);
         if kind != Kind::Log && self.bug != Some(Bug::HoldPastEnd) {
             hold = hold.min(self.numbers[0] - now);
         }
@@ -358,57 +315,53 @@ impl Counter {
         if let Some(count) = count {
             *count = (*count + amount).min(MOST);
         }
-        self.lent_to(want.lease, amount, now, now + hold);
-        self.changed = true;
+        self.note_lent(want, amount, now, hold);
         (amount, hold)
     }
 
-    fn lent_to(&mut self, id: LeaseId, amount: u64, now: Micros, until: Micros) {
-        let log = self.terms.kind == Kind::Log;
-        if log && self.bug == Some(Bug::LogAtGrant) {
+    /// Takes note of a lease, so that it can come back.
+    pub(super) fn note_lent(&mut self, want: &Want, amount: u64, now: Micros, hold: Micros) {
+        self.changed = true;
+        let Terms { kind, .. } = self.terms;
+        if kind == Kind::Log && self.bug == Some(Bug::LogAtGrant) {
             return self.enter(now, amount);
         }
-        let of_node = |lent: &Lent| lent.id.node == id.node;
+        let of_node = |lent: &Lent| lent.id.node == want.lease.node && !lent.is_nobodys();
         let mut gone = None;
         if self.lent.iter().filter(|lent| of_node(lent)).count() >= MOST_OF_NODE {
             gone = self.lent.iter().position(of_node);
         } else if self.lent.len() >= MOST_LENT {
-            gone = Some(0);
+            gone = self.lent.iter().position(|lent| !lent.is_nobodys());
         }
         if let Some(place) = gone {
             let lent = self.lent.remove(place);
-            if log {
+            if kind == Kind::Log {
                 self.enter(lent.until, lent.amount);
+            } else if kind.is_bucket() {
+                self.hold_down(lent);
             }
         }
-        self.lent.push(Lent { id, amount, until });
+        self.lent.push(Lent {
+            id: want.lease,
+            amount,
+            until: now + hold,
+            needed: want.needed && kind.is_bucket(),
+        });
+    }
+
+    /// The place of a lease that can come back.
+    pub(super) fn find(&self, lease: LeaseId) -> Option<usize> {
+        let is_it = |lent: &Lent| lent.id == lease && !lent.is_nobodys();
+        self.lent.iter().position(is_it)
     }
 
     /// Takes a lease back, once.
     pub(super) fn take_back(&mut self, given: &Return, now: Micros) {
-        let Terms {
-            kind,
-            limit,
-            capacity,
-            window,
-            ..
-        } = self.terms;
+        let Terms { kind, .. } = self.terms;
         if kind.is_bucket() {
-            let whose = match self.bug {
-                Some(Bug::BucketCredit) => true,
-                Some(Bug::TailWithoutOwner) => self.tail.is_some(),
-                _ => self.tail == Some(given.lease),
-            };
-            if whose {
-                let (at, owed) = self.debt(limit, capacity, true, now);
-                let unspent = u128::from(given.unspent) * u128::from(window);
-                self.numbers = self.bucket(at, owed.saturating_sub(unspent));
-                self.tail = None;
-                self.changed = true;
-            }
-            return;
+            return self.take_back_into_bucket(given, now);
         }
-        let Some(place) = self.lent.iter().position(|lent| lent.id == given.lease) else {
+        let Some(place) = self.find(given.lease) else {
             return;
         };
         let lent = self.lent[place];
@@ -456,13 +409,18 @@ impl Counter {
         self.terms.limit.saturating_sub(self.used(now))
     }
 
-    /// Leaves no more than `room`. It is written with the first charge.
-    pub(super) fn narrow(&mut self, room: u64, now: Micros) {
+    /// What is on lease at an instant, and until when.
+    pub(super) fn on_lease(&self, now: Micros) -> (u64, Micros) {
+        let live = self.lent.iter().filter(|lent| lent.until > now && !lent.needed);
+        live.fold((0, 0), |all, lent| both(all, (lent.amount, lent.until)))
+    }
+
+    /// Leaves no more room than a counter has that it replaces; what that has on lease holds a bucket down. It is
+    /// written with the first charge.
+    pub(super) fn narrow(&mut self, room: u64, (amount, until): (u64, Micros), now: Micros) {
         let excess = self.remaining(now).saturating_sub(room);
-        if excess == 0 {
-            return;
-        }
         match self.terms.kind {
+            _ if excess == 0 => {}
             Kind::Token | Kind::Leaky => {
                 let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, false, now);
                 let narrowed = owed + u128::from(excess) * u128::from(self.terms.window);
@@ -471,6 +429,14 @@ impl Counter {
             Kind::Log => self.enter(now, excess),
             Kind::Sliding => self.numbers[2] += excess,
             _ => self.numbers[1] += excess,
+        }
+        if self.terms.kind.is_bucket() && amount > 0 {
+            self.hold_down(Lent {
+                id: Lent::NOBODY,
+                amount,
+                until,
+                needed: false,
+            });
         }
     }
 
@@ -482,7 +448,8 @@ impl Counter {
         let matters = match self.terms.kind {
             Kind::Token | Kind::Leaky => {
                 let refill = (u128::from(tokens) + 1) * u128::from(window) / u128::from(limit.max(1));
-                first + u64::try_from(refill).unwrap_or(MOST).min(MOST)
+                let drains_from = self.lent.iter().map(|lent| lent.until).max();
+                first.max(drains_from.unwrap_or(0)) + u64::try_from(refill).unwrap_or(MOST).min(MOST)
             }
             Kind::Window | Kind::First | Kind::Quota => first,
             Kind::Sliding => first + window,
@@ -492,11 +459,13 @@ impl Counter {
                 newest.max(lent.unwrap_or(0)) + window
             }
         };
-        if self.tail.is_none() && self.lent_until <= now {
-            self.lent_until = 0;
-        }
         if matters + GRACE > self.expires {
             self.expires = matters + 2 * GRACE;
         }
     }
+}
+
+/// Two amounts on lease, and until when both are.
+pub(super) fn both(one: (u64, Micros), other: (u64, Micros)) -> (u64, Micros) {
+    ((one.0 + other.0).min(MOST), one.1.max(other.1))
 }

@@ -3,6 +3,7 @@
 //! The simulator runs on it, and a test holds it against the script on a real server and against the oracle.
 //! Nothing that serves uses it.
 
+mod bucket;
 mod counter;
 
 use std::collections::BTreeMap;
@@ -33,24 +34,26 @@ pub struct Sentinel {
 /// A mistake that can be planted, to see whether it is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bug {
-    /// A leased token's place may lie before its last possible spend.
-    NoHoldInWant,
+    /// A bucket drains below what it has on lease.
+    LeasesDrain,
     /// A leased entry of a log is stamped when it is lent.
     LogAtGrant,
     /// A settled entry of a log is moved back to when it was lent.
     LogSettledAtGrant,
     /// A lease may be held past its window's end.
     HoldPastEnd,
-    /// Unspent tokens always go straight back into a bucket.
+    /// Unspent tokens go straight back into a bucket, whatever it knows of them.
     BucketCredit,
-    /// They go back if some lease was the bucket's last charge, whichever.
-    TailWithoutOwner,
+    /// They go back as if they were of the oldest lease, whichever they are of.
+    AnyLeaseReturns,
     /// A lease can be given back twice.
     ReturnTwice,
     /// A lease can be given back into another window.
     ReturnAcrossWindows,
     /// After a loss every counter is as good as new.
     WarmAfterLoss,
+    /// A bucket that lost its past does not wait for what was leased from it.
+    BucketColdWithoutLeases,
     /// A log that lost its past does not wait for what was leased from it.
     LogColdWithoutHold,
     /// Nobody looks whose data it is.
@@ -212,11 +215,13 @@ impl Slot {
                 continue;
             }
             let formers = subject.formers.iter().map(|former| &subjects[*former]);
-            let known = formers.filter(|(_, known)| *known);
-            let room = known.map(|(former, _)| former.remaining(now)).min();
-            if let Some(room) = room {
-                subjects[place].0.narrow(room, now);
-            }
+            let known: Vec<_> = formers.filter(|(_, known)| *known).collect();
+            let Some(room) = known.iter().map(|(former, _)| former.remaining(now)).min() else {
+                continue;
+            };
+            let on_lease = known.iter().map(|(former, _)| former.on_lease(now));
+            let on_lease = on_lease.fold((0, 0), counter::both);
+            subjects[place].0.narrow(room, on_lease, now);
         }
         subjects.into_iter().map(|(counter, _)| counter).collect()
     }
