@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use redis::{Cmd, Value};
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout_at;
 
 use super::address::Server;
 use super::client::Inner;
 use super::connection::{Lost, Seat};
 use super::failure::{Failure, Verdict, Why, judge, sentence};
 use super::link::Link;
-use super::primary::{LIFETIME, Primary};
+use super::primary::Primary;
 use super::script::{Parts, Script};
 use super::trouble::Trouble;
 
@@ -131,10 +131,10 @@ impl<B: FnMut(&Link) -> Parts> Errand<B> {
         let reply = match timeout_at(deadline.into(), &mut exchange).await {
             Ok(reply) => reply,
             Err(_) => {
-                stop.primary.overdue(sent);
-                match timeout(LIFETIME, exchange).await {
-                    Ok(reply) => reply,
-                    Err(_) => {
+                stop.primary.overdue(sent, deadline);
+                match stop.primary.outlast(sent, exchange).await {
+                    Some(reply) => reply,
+                    None => {
                         connection.close();
                         return Err(Failure::Unknown);
                     }

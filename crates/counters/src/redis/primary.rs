@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwapOption;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use super::address::Server;
 use super::breaker::Breaker;
@@ -24,6 +24,8 @@ use crate::shared::node::LANES;
 const LEARN_EVERY: Duration = Duration::from_millis(500);
 /// How long after a failure the next attempt is made, one at a time.
 const PROBE_EVERY: Duration = Duration::from_millis(100);
+/// Who is woken so much too late was held up itself, and may not have read yet what has come.
+const OVERSLEPT: Duration = Duration::from_millis(5);
 /// How long a reply is waited for. After that the connection is given up, and all its calls with it.
 pub(super) const LIFETIME: Duration = Duration::from_secs(5);
 /// How long a call waits for its turn in its lane: whoever waits for the call does not wait longer.
@@ -141,18 +143,26 @@ impl Primary {
 
     /// Asks who is there. The silence of a server without calls is noticed by this.
     async fn learn(&self, connection: &Connection) -> Result<(), Trouble> {
-        let sent = self.now_sent();
-        let learning = connection.learn();
-        tokio::pin!(learning);
-        let patience = self.breaker.lock().patience();
-        while sent.at.elapsed() < LIFETIME {
-            if let Ok(learnt) = timeout(patience, &mut learning).await {
-                return learnt;
-            }
-            self.overdue(sent);
+        if let Some(learnt) = self.outlast(self.now_sent(), connection.learn()).await {
+            return learnt;
         }
         connection.close();
         Err(Trouble::TimedOut)
+    }
+
+    /// Waits for a reply for as long as one may come, and takes note again and again that it has not: with every lane
+    /// full of calls without an answer, no others are sent that could tell.
+    pub(super) async fn outlast<T>(&self, sent: Sent, reply: impl Future<Output = T>) -> Option<T> {
+        tokio::pin!(reply);
+        let patience = self.breaker.lock().patience();
+        while sent.at.elapsed() < LIFETIME {
+            let due = Instant::now() + patience;
+            if let Ok(reply) = timeout_at(due.into(), &mut reply).await {
+                return Some(reply);
+            }
+            self.overdue(sent, due);
+        }
+        None
     }
 
     /// The connection, if there is one; whether calls may use it is another question.
@@ -230,8 +240,11 @@ impl Primary {
         }
     }
 
-    /// Takes note of a reply that should have come by now.
-    pub(super) fn overdue(&self, sent: Sent) {
+    /// Takes note of a reply that had not come when it was due.
+    pub(super) fn overdue(&self, sent: Sent, due: Instant) {
+        if due.elapsed() > OVERSLEPT {
+            return;
+        }
         let heard = self.heard.load(Ordering::Relaxed) != sent.heard;
         let mut breaker = self.breaker.lock();
         let begun = breaker.overdue(sent.at, heard, Instant::now());

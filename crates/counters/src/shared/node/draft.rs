@@ -107,6 +107,7 @@ impl<W: Waiter> Node<W> {
                 key,
                 lease,
                 terms: *terms,
+                wanted: amount,
                 needed: false,
             });
         }
@@ -219,6 +220,7 @@ impl Draft {
                     key: item.key,
                     lease,
                     terms: item.terms,
+                    wanted: item.cost,
                     needed: true,
                 });
             }

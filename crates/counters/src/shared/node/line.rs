@@ -70,6 +70,7 @@ pub(super) struct Lend {
     pub(super) key: CounterKey,
     pub(super) lease: LeaseId,
     pub(super) terms: Terms,
+    pub(super) wanted: u64,
     /// Requests that borrow wait for it.
     pub(super) needed: bool,
 }

@@ -107,8 +107,11 @@ impl<W: Waiter> Node<W> {
                 deal_out(line, pool, &mut flight.borrows, lend, amount, &times);
                 continue;
             }
+            if amount < lend.wanted / 2 {
+                // It sits at its end: what comes back is worth a call only when there is enough of it.
+                pool.sated_until = now.saturating_add(asked_again(pool));
+            }
             if amount == 0 {
-                pool.sated_until = now.saturating_add(ASKED_AGAIN[0]);
                 continue;
             }
             line.give_up(pool, &lend.terms, now, false, &self.unspent);
@@ -230,10 +233,14 @@ fn refusal(pool: &Pool, cost: u64, times: &Times) -> Refusal {
     let mut until = refused_until(pool, cost, times.at, times.sent);
     if pool.sizes.cap > 0 {
         // One that is shared by leases and sits at its end would be asked for each token.
-        let refill = refill(&pool.rule, pool.sizes.cap).clamp(ASKED_AGAIN[0], ASKED_AGAIN[1]);
-        until = until.max(times.sent.saturating_add(refill));
+        until = until.max(times.sent.saturating_add(asked_again(pool)));
     }
     Refusal { cost, until }
+}
+
+/// How long to wait until as much has come back as may be held.
+fn asked_again(pool: &Pool) -> Mono {
+    refill(&pool.rule, pool.sizes.cap).clamp(ASKED_AGAIN[0], ASKED_AGAIN[1])
 }
 
 /// When a cost that did not fit could fit, at the earliest.
