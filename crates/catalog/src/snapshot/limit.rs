@@ -68,6 +68,8 @@ pub struct Limit {
     pub zone: Zone,
     /// What of the request it counts; `None` for its cost.
     pub unit: Option<Box<str>>,
+    /// What its count is called, if the policy says so.
+    pub count: Option<Box<str>>,
     /// Whether clients may see it.
     pub expose: bool,
     /// What happens when a shared store is away.
@@ -121,6 +123,7 @@ impl Limit {
             window: values.window.unwrap_or(Window::Length(1)),
             zone: values.zone.clone().unwrap_or(Zone::Fixed(TimeZone::UTC)),
             unit: values.unit.as_deref().map(Into::into),
+            count: values.counter.as_deref().map(Into::into),
             expose: values
                 .expose
                 .unwrap_or(policy.scope.single() != Some(&Dimension::Global)),

@@ -126,6 +126,7 @@ fn shown(one: &Effective<'_>) -> Value {
             "window": value(&|limit| json!(limit.window.to_string())),
             "anchor": value(&|limit| anchor(limit)),
             "timezone": value(&|limit| json!(limit.is_quota().then(|| limit.zone.to_string()))),
+            "counter": value(&|limit| json!(limit.count)),
             "unit": value(&|limit| json!(limit.unit)),
             "mode": value(&|limit| limit.mode.map_or(json!("off"), |mode| json!(mode_name(mode)))),
             "failMode": value(&|limit| json!(limit.fail_mode.to_string())),

@@ -119,6 +119,8 @@ policies:
         ("plain", "resetJitter", json!("3s")),
         ("plain", "expose", json!(false)),
         ("plain", "unit", json!("tokens")),
+        ("plain", "counter", json!("shared")),
+        ("daily", "counter", json!(null)),
         ("plain", "anchor", json!(null)),
         ("plain", "ipv4Prefix", json!(null)),
         ("by-ip", "anchor", json!("first")),

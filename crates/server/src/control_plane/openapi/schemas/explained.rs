@@ -107,6 +107,43 @@ fn explanation() -> Value {
 }
 
 fn effective() -> Value {
+    let item = Object::answered("A limit in force.")
+        .needs("policyId", text(), "")
+        .needs("scope", text(), "What is counted together.")
+        .needs("endpointPattern", text(), "The routes it is for.")
+        .shows(
+            "requiredScope",
+            text(),
+            "The permission that requests must carry.",
+        )
+        .needs(
+            "match",
+            json!({"type": "object", "additionalProperties": text()}),
+            "The descriptors that requests must have.",
+        )
+        .needs("for", text(), "For whom of the org.")
+        .needs("from", text(), "Where it came from, in words.")
+        .needs("values", values(), "")
+        .with(source);
+    let tightest = Object::answered("The tightest limit of a level.")
+        .needs("policyId", text(), "")
+        .needs("limit", number(), "")
+        .needs("window", text(), "");
+    Object::answered("What is in force for an org.")
+        .needs("orgId", of("Id"), "")
+        .needs("tier", text(), "")
+        .needs("items", list(&item.schema()), "From broad to narrow.")
+        .needs(
+            "tightest",
+            json!({"type": "object", "additionalProperties": tightest.schema()}),
+            "The tightest at each level, by scope.",
+        )
+        .needs("warnings", list(&text()), "Numbers that don't fit together.")
+        .schema()
+}
+
+/// The values of an effective policy.
+fn values() -> Value {
     let value = |about: &'static str, kind: Value| {
         Object::answered(about)
             .needs("value", kind.clone(), "")
@@ -116,7 +153,7 @@ fn effective() -> Value {
     };
     let number_or_null = || json!({"type": ["integer", "null"], "minimum": 0});
     let text_or_null = || json!({"type": ["string", "null"]});
-    let values = Object::answered("Each value with where it came from.")
+    Object::answered("Each value with where it came from.")
         .needs("algorithm", value("How it counts.", text()), "")
         .needs("limit", value("What a window admits.", number()), "")
         .needs("burst", value("A bucket's capacity.", number_or_null()), "")
@@ -129,6 +166,11 @@ fn effective() -> Value {
         .needs(
             "timezone",
             value("Whose midnight a quota resets at.", text_or_null()),
+            "",
+        )
+        .needs(
+            "counter",
+            value("What its count is called, if the policy says so.", text_or_null()),
             "",
         )
         .needs(
@@ -171,38 +213,6 @@ fn effective() -> Value {
                 number_or_null(),
             ),
             "",
-        );
-    let item = Object::answered("A limit in force.")
-        .needs("policyId", text(), "")
-        .needs("scope", text(), "What is counted together.")
-        .needs("endpointPattern", text(), "The routes it is for.")
-        .shows(
-            "requiredScope",
-            text(),
-            "The permission that requests must carry.",
         )
-        .needs(
-            "match",
-            json!({"type": "object", "additionalProperties": text()}),
-            "The descriptors that requests must have.",
-        )
-        .needs("for", text(), "For whom of the org.")
-        .needs("from", text(), "Where it came from, in words.")
-        .needs("values", values.schema(), "")
-        .with(source);
-    let tightest = Object::answered("The tightest limit of a level.")
-        .needs("policyId", text(), "")
-        .needs("limit", number(), "")
-        .needs("window", text(), "");
-    Object::answered("What is in force for an org.")
-        .needs("orgId", of("Id"), "")
-        .needs("tier", text(), "")
-        .needs("items", list(&item.schema()), "From broad to narrow.")
-        .needs(
-            "tightest",
-            json!({"type": "object", "additionalProperties": tightest.schema()}),
-            "The tightest at each level, by scope.",
-        )
-        .needs("warnings", list(&text()), "Numbers that don't fit together.")
         .schema()
 }
