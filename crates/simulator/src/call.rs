@@ -59,11 +59,16 @@ impl World {
         });
         let pause = self.pause();
         let then = self.sleep(life, pause);
+        let heard = self.machines[life.machine].heard.get(&home);
+        let heard = heard.copied().unwrap_or_default();
         let parcel = Box::new(Parcel {
             life,
             home,
             number: outgoing.number,
-            call: Rc::new(outgoing.call),
+            call: Rc::new(Call {
+                heard,
+                ..outgoing.call
+            }),
             tries: 0,
             owner: self.store.owner(home),
         });
@@ -217,9 +222,13 @@ impl World {
     /// A node hears of a call.
     pub(crate) fn hear(&mut self, parcel: &Parcel, heard: Option<&Heard>) {
         let (life, home) = (parcel.life, parcel.home);
-        let machine = &self.machines[life.machine];
-        let now = machine.clock.read(self.now);
         let reply = heard.map(|heard| &heard.reply);
+        let machine = &mut self.machines[life.machine];
+        if let Some(Reply::Done(done)) = reply {
+            let heard = machine.heard.entry(home).or_default();
+            *heard = (*heard).max([done.began, done.now]);
+        }
+        let now = machine.clock.read(self.now);
         let told = machine.node.heard(home_id(home), parcel.number, reply, now);
         self.note(|_| {
             let what = if reply.is_some() { "" } else { ": nothing" };

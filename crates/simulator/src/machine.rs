@@ -1,8 +1,10 @@
 //! A node of the fleet: the real one, with a clock, policies and a life that can end.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use tollgate_counters::shared::call::Micros;
 use tollgate_counters::shared::node::{Node, Waiter};
 
 use crate::clock::Clock;
@@ -37,4 +39,6 @@ pub struct Machine {
     pub up: bool,
     /// It sleeps until then.
     pub asleep: u64,
+    /// What it last heard of each home: when what that knows began, and the time it showed.
+    pub heard: BTreeMap<usize, [Micros; 2]>,
 }

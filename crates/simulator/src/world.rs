@@ -1,6 +1,6 @@
 //! A run: events in the order of true time, until there are no more requests.
 
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::rc::Rc;
 
 use tollgate_counters::shared::node::{Claim, Node};
@@ -266,6 +266,7 @@ impl World {
             life: number,
             up: true,
             asleep: 0,
+            heard: BTreeMap::new(),
         };
         match self.machines.get_mut(machine) {
             Some(old) => *old = started,

@@ -6,7 +6,8 @@
 -- KEYS   the slot's sentinel; each subject's counter; for each subject that is a log, in their order, its entries
 -- ARGV   1: the owner of the connection, as the sentinel has it
 --        2: doubles, little-endian:
---             not_after, plain, subjects, logs, formers, returns, needs, wants
+--             not_after, when what the slot knows began and the time it showed as the caller last heard (zeros if it
+--             never did), plain, subjects, logs, formers, returns, needs, wants
 --             each subject: kind, limit, capacity, window, revision, cost; a quota's also start, end and next end
 --             each former:  subject, the one it replaces            (subjects are counted from 1)
 --             each return:  subject, node, number, unspent, last_spent
@@ -34,7 +35,8 @@
 
 local call, pack, read = redis.call, struct.pack, struct.unpack
 local owner, args = ARGV[1], ARGV[2]
-local not_after, plain, subjects, logs, formers, returns, needs, wants, at = read('<dddddddd', args)
+local not_after, heard_began, heard, plain, subjects, logs, formers, returns, needs, wants, at =
+  read('<dddddddddd', args)
 local values = call('MGET', unpack(KEYS, 1, subjects + 1))
 
 local WRAP, GRACE = 9007199254740992, 300000000 -- 2^53; five minutes
@@ -55,13 +57,14 @@ if now > not_after then
   return pack('<dd', now, -1)
 end
 
--- A missing sentinel, another owner or a clock far back begin a new generation.
+-- A missing sentinel, another owner, a clock far back or one that has shown more already begin a new generation.
 local lost = back or not sentinel or sentinel:sub(17) ~= owner
+  or (began == heard_began and highest + 10000 <= heard)
 if lost then
   -- Later than every one before, even if the clock waits for what it once showed.
   began = (sentinel and not back and began >= now) and began + 1 or now
 end
-if lost or now >= highest + 100000 then
+if lost or now >= highest + 10000 then
   call('SET', KEYS[1], pack('<dd', began, now) .. owner, 'EX', '34560000')
 end
 
@@ -579,8 +582,8 @@ if formers > 0 then
     if excess > 0 then
       local kind = counter[KIND]
       if kind <= LEAKY then
-        local a, b, c = owing(counter, counter[LIMIT], counter[CAPACITY], 0)
-        counter[A], counter[B], counter[C] = a, b + excess, c
+        -- No part of a token more, either.
+        counter[A], counter[B], counter[C] = math.max(counter[A], now), counter[CAPACITY] - room, 0
       elseif kind == LOG then
         enter(counter, now, excess)
       elseif kind == SLIDING then

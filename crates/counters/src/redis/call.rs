@@ -72,7 +72,9 @@ fn arguments(call: &Call) -> Doubles {
         .filter(|subject| subject.terms.kind == Kind::Log);
     let formers = call.subjects.iter().map(|subject| subject.formers.len()).sum();
     let plain = is_plain(call);
-    doubles.extend([not_after(call), u64::from(plain)]);
+    doubles.push(not_after(call));
+    doubles.extend(call.heard);
+    doubles.push(u64::from(plain));
     for count in [
         call.subjects.len(),
         logs.count(),

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
@@ -23,7 +23,7 @@ use super::keys::{Keys, Tag};
 use super::link::{Link, Owner};
 use super::script::{Parts, Script};
 use crate::shared::Carrier;
-use crate::shared::call::{Call, Reply};
+use crate::shared::call::{Call, Micros, Reply};
 use crate::shared::node::Outgoing;
 
 /// Reads a key.
@@ -57,11 +57,9 @@ struct Met {
     owner: Owner,
     /// The owner's name in the slot's sentinel.
     named: Owner,
-    /// When what the slot knows began, as was last heard; [`UNHEARD`] before that.
-    began: AtomicU64,
+    /// When what the slot knows began, and the time it showed, as last heard: told with each call.
+    heard: Mutex<Option<[Micros; 2]>>,
 }
-
-const UNHEARD: u64 = u64::MAX;
 
 type Then = Box<dyn FnOnce(Option<Reply>) + Send>;
 
@@ -100,7 +98,10 @@ impl Carrier for RedisCarrier {
             tag,
             slot,
             lane: outgoing.lane,
-            call: outgoing.call,
+            call: Call {
+                heard: self.0.heard(slot),
+                ..outgoing.call
+            },
         };
         self.0.clone().carry(Arc::new(errand), then, 1);
     }
@@ -160,7 +161,7 @@ impl Inner {
         let (name, reply) = match outcome {
             Ok(value) => match decode(&errand.call, &value) {
                 Ok(Reply::Done(done)) => {
-                    self.note_began(errand.slot, done.began);
+                    self.hear(errand.slot, [done.began, done.now]);
                     ("ok", Some(Reply::Done(done)))
                 }
                 Ok(reply @ Reply::Late { .. }) => ("late", Some(reply)),
@@ -180,15 +181,25 @@ impl Inner {
         reply
     }
 
-    /// Takes note of when what a slot knows began. If that is new, somebody may call it by another name now.
-    fn note_began(&self, slot: u16, began: u64) {
+    /// Takes note of what a slot said of itself. If what it knows began anew, somebody may call it by another name now.
+    fn hear(&self, slot: u16, [began, now]: [Micros; 2]) {
         let changed = self.met.read().get(&slot).is_some_and(|met| {
-            let before = met.began.swap(began, Ordering::Relaxed);
-            before != UNHEARD && before != began
+            let mut heard = met.heard.lock();
+            let before = heard.unwrap_or([began, 0]);
+            let same = before[0] == began;
+            *heard = Some([began, if same { now.max(before[1]) } else { now }]);
+            !same
         });
         if changed {
             self.met.write().remove(&slot);
         }
+    }
+
+    /// What a slot last said of itself; zeros if it said nothing.
+    fn heard(&self, slot: u16) -> [Micros; 2] {
+        let met = self.met.read();
+        let heard = met.get(&slot).and_then(|met| *met.heard.lock());
+        heard.unwrap_or_default()
     }
 
     /// Looks at whose a slot is. If it was handed over by plan, the new owner adopts it.
@@ -229,7 +240,7 @@ impl Inner {
         let met = Met {
             owner,
             named,
-            began: AtomicU64::new(UNHEARD),
+            heard: Mutex::new(None),
         };
         self.met.write().insert(slot, met);
     }

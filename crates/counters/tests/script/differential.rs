@@ -44,6 +44,8 @@ struct Step {
     clock: Clock,
     /// How long before the store ran it a call was to be run at the latest; mostly it is in time.
     late: Option<u8>,
+    /// How much later than the last call was run the caller says that it heard of the slot, if it says so.
+    heard: Option<Micros>,
     /// The call is of the kind that the script has a short way for.
     plain: bool,
     asked: Vec<Asked>,
@@ -224,6 +226,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..3_u64).prop_map(Before::Owner),
     ];
     let late = prop_oneof![12 => Just(None), 1 => (0..3_u8).prop_map(Some)];
+    let heard = prop_oneof![
+        48 => Just(Some(0)),
+        16 => Just(None),
+        1 => prop_oneof![9_998..=10_001_u64, 0..100_000_u64].prop_map(Some),
+    ];
     let returned = (
         any::<Index>(),
         prop::option::weighted(0.1, any::<Index>()),
@@ -284,6 +291,7 @@ fn step() -> impl Strategy<Value = Step> {
         before,
         clock(),
         late,
+        heard,
         prop::bool::weighted(0.4),
         asked(),
         prop::collection::vec(returned, 0..4),
@@ -291,10 +299,11 @@ fn step() -> impl Strategy<Value = Step> {
         wants,
     )
         .prop_map(
-            |(before, clock, late, plain, asked, returns, needs, wants)| Step {
+            |(before, clock, late, heard, plain, asked, returns, needs, wants)| Step {
                 before,
                 clock,
                 late,
+                heard,
                 plain,
                 asked,
                 returns,
@@ -352,6 +361,8 @@ struct World<'a> {
     now: Micros,
     owner: u64,
     leases: Vec<Lease>,
+    /// What was last heard of the slot.
+    last: [Micros; 2],
 }
 
 impl World<'_> {
@@ -502,12 +513,14 @@ impl World<'_> {
             returns,
             needs,
             wants,
+            ..Call::default()
         }
     }
 
     /// Remembers what was really lent.
     fn hear(&mut self, reply: &Reply) {
         if let Reply::Done(done) = reply {
+            self.last = [done.began, done.now];
             let asked = self.leases.len() - done.grants.len();
             for (lease, grant) in self.leases[asked..].iter_mut().zip(&done.grants) {
                 lease.amount = grant.amount;
@@ -566,6 +579,7 @@ fn the_script_does_what_the_slot_does() {
             now: START,
             owner: 0,
             leases: Vec::new(),
+            last: [0; 2],
         };
         for step in &steps {
             match step.before {
@@ -577,7 +591,10 @@ fn the_script_does_what_the_slot_does() {
                 }
             }
             world.pass(step.clock);
-            let call = world.call(step);
+            let mut call = world.call(step);
+            if let Some(later) = step.heard {
+                call.heard = [world.last[0], world.last[1] + later];
+            }
             let expected = slot.run(world.owner, world.now, &call);
             let reply = store.ask(world.owner, world.now, &call);
             prop_assert_eq!(

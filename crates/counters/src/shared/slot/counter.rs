@@ -422,9 +422,8 @@ impl Counter {
         match self.terms.kind {
             _ if excess == 0 => {}
             Kind::Token | Kind::Leaky => {
-                let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, false, now);
-                let narrowed = owed + u128::from(excess) * u128::from(self.terms.window);
-                self.numbers = self.bucket(at, narrowed);
+                // No part of a token more, either.
+                self.numbers = [self.numbers[0].max(now), self.terms.capacity - room, 0];
             }
             Kind::Log => self.enter(now, excess),
             Kind::Sliding => self.numbers[2] += excess,

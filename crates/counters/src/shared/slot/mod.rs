@@ -17,7 +17,7 @@ use counter::Counter;
 /// A clock that went back by more than this is not waited for: what the slot knew is taken for lost.
 pub const FAR_BACK: Micros = 10_000_000;
 /// How far the clock runs before its highest reading is noted again.
-const NOTED_EVERY: Micros = 100_000;
+pub const NOTED_EVERY: Micros = 10_000;
 
 /// Who keeps a slot, and since when without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,8 @@ pub enum Bug {
     LogColdWithoutHold,
     /// Nobody looks whose data it is.
     FailoverUnnoticed,
+    /// Nobody looks whether a slot has gone back to what it knew before.
+    GoneBackUnnoticed,
     /// Whoever asks says by which revision, even an old one.
     StaleRevisionWins,
     /// A denied stack charges its first level.
@@ -110,7 +112,7 @@ impl Slot {
         if call.subjects.iter().any(|subject| stale(&subject.terms)) {
             return Reply::Late { now };
         }
-        let began = self.guard(owner, now, back);
+        let began = self.guard(owner, now, back, call.heard);
         let mut subjects = self.load(call, began, now);
         for given in &call.returns {
             subjects[given.subject].take_back(given, now);
@@ -166,11 +168,17 @@ impl Slot {
         })
     }
 
-    /// Sees to the sentinel: a missing one, another owner or a clock far back begin a new generation.
-    fn guard(&mut self, owner: u64, now: Micros, back: bool) -> Micros {
+    /// Sees to the sentinel: a missing one, another owner, a clock far back or one that has shown more already begin a
+    /// new generation.
+    fn guard(&mut self, owner: u64, now: Micros, back: bool, [began, heard]: [Micros; 2]) -> Micros {
         let old = self.sentinel;
         let unnoticed = self.bug == Some(Bug::FailoverUnnoticed);
-        let known = old.filter(|old| (old.owner == owner || unnoticed) && !back);
+        let older = |old: &Sentinel| {
+            old.began == began
+                && old.highest + NOTED_EVERY <= heard
+                && self.bug != Some(Bug::GoneBackUnnoticed)
+        };
+        let known = old.filter(|old| (old.owner == owner || unnoticed) && !back && !older(old));
         let Some(mut known) = known else {
             // Later than every one before, even if the clock waits for what it once showed.
             let least = old.filter(|_| !back).map_or(0, |old| old.began + 1);
