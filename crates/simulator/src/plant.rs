@@ -15,7 +15,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::Store(slot::Bug::NoHoldInWant),
         Self::Store(slot::Bug::LogAtGrant),
         Self::Store(slot::Bug::LogSettledAtGrant),
@@ -28,11 +28,13 @@ impl Plant {
         Self::Store(slot::Bug::LogColdWithoutHold),
         Self::Store(slot::Bug::FailoverUnnoticed),
         Self::Store(slot::Bug::StaleRevisionWins),
+        Self::Store(slot::Bug::ChangeForgetsLeases),
         Self::Store(slot::Bug::DeniedCharges),
         Self::Store(slot::Bug::RunsLate),
         Self::Node(node::Bug::DeadlineFromReceipt),
         Self::Node(node::Bug::NeverEnds),
         Self::Node(node::Bug::CheckedBeforeOnly),
+        Self::Node(node::Bug::PutBackAnywhere),
         Self::SentAgain,
     ];
 

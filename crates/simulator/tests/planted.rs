@@ -52,10 +52,12 @@ planted! {
     a_log_that_lost_its_past_forgets_leases: Plant::Store(slot::Bug::LogColdWithoutHold),
     a_failover_is_not_noticed: Plant::Store(slot::Bug::FailoverUnnoticed),
     an_old_revision_counts: Plant::Store(slot::Bug::StaleRevisionWins),
+    a_change_of_numbers_forgets_leases: Plant::Store(slot::Bug::ChangeForgetsLeases),
     a_denied_stack_charges_a_level: Plant::Store(slot::Bug::DeniedCharges),
     a_late_call_is_run: Plant::Store(slot::Bug::RunsLate),
     a_lease_ends_by_when_it_was_heard_of: Plant::Node(node::Bug::DeadlineFromReceipt),
     a_lease_never_ends: Plant::Node(node::Bug::NeverEnds),
     a_pause_after_the_check_is_not_noticed: Plant::Node(node::Bug::CheckedBeforeOnly),
+    a_kept_token_goes_back_into_a_renewed_lease: Plant::Node(node::Bug::PutBackAnywhere),
     a_lost_call_is_sent_again: Plant::SentAgain,
 }

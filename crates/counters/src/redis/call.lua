@@ -388,12 +388,20 @@ for place = 1, subjects do
       news = revision > known_revision
       if known_revision > revision and revision > 0 then
         limit, capacity, revision = known_limit, known_capacity, known_revision
-      elseif kind <= LEAKY and rest and limit > known_limit then
-        -- What is on lease has its place by the old rate: until it has run out nothing comes back.
-        local _, _, lent = read('<ddd', rest)
-        if lent > now then
+      elseif kind <= LEAKY then
+        -- Other numbers hold for a bucket from now on: until now it has refilled by the old ones. What is on lease has
+        -- its place by those: if it could fall short of that, nothing comes back until it has run out.
+        local lent, _ = 0
+        if rest then
+          _, _, lent = read('<ddd', rest)
+        end
+        local waits = limit > known_limit or (news and capacity < known_capacity)
+        local changes = news and (limit ~= known_limit or capacity ~= known_capacity)
+        if changes or (waits and lent > now) then
           a, b, c = drained(a, b, c, known_limit, window)
-          a = math.max(a, lent)
+          if waits and lent > a then
+            a = lent
+          end
         end
       end
     end
@@ -494,12 +502,8 @@ if formers > 0 then
     if excess > 0 then
       local kind = counter[KIND]
       if kind <= LEAKY then
-        local capacity, tokens, parts = counter[CAPACITY], counter[B], counter[C]
-        if tokens >= capacity then
-          tokens, parts = capacity, 0
-        end
-        local a, b, c = drained(counter[A], tokens, parts, counter[LIMIT], counter[WINDOW])
-        counter[A], counter[B], counter[C] = a, b + excess, c
+        -- No part of a token more, either.
+        counter[A], counter[B], counter[C] = math.max(counter[A], now), counter[CAPACITY] - room, 0
       elseif kind == LOG then
         enter(counter, now, excess)
       elseif kind == SLIDING then
@@ -519,12 +523,12 @@ for _ = 1, returns do
   local kind, rest = counter[KIND], counter[REST]
   if kind <= LEAKY then
     if number > 0 and counter[NODE] == node and counter[NUMBER] == number then
-      local a, b, c = drained(counter[A], counter[B], counter[C], counter[LIMIT], counter[WINDOW])
-      b = b - unspent
+      -- As if it had not been charged then: what has come back since stays.
+      local b, c = counter[B] - unspent, counter[C]
       if b < 0 then
         b, c = 0, 0
       end
-      counter[A], counter[B], counter[C], counter[NUMBER], counter[CHANGED] = a, b, c, 0, true
+      counter[B], counter[C], counter[NUMBER], counter[CHANGED] = b, c, 0, true
     end
   elseif rest then
     local all = leases(counter)

@@ -84,13 +84,37 @@ impl Book {
         self.charge(numbers, amount, stamp);
     }
 
-    /// The numbers changed, as if they had been so since the counter was last charged. A bucket that refills faster
-    /// stands still until what is on lease has run out.
+    /// Other numbers hold from now on. A bucket that refills faster, or is smaller, stands still until what is on lease
+    /// has run out.
     pub fn change(&mut self, old: Numbers, new: Numbers, stamp: u64) {
-        if self.nature.is_bucket() && new.limit > old.limit && self.out > stamp {
-            let (_, Cell([low, high, at])) = self.at(old, stamp);
-            self.change_to(Cell([low, high, at.max(self.out)]), stamp);
+        let same = (old.limit, old.capacity) == (new.limit, new.capacity);
+        let Some((_, cell)) = self.cells.back() else {
+            return;
+        };
+        if same || !self.nature.is_bucket() {
+            return;
         }
+        let (rule, at) = (self.nature.rule(old), Timestamp::from_nanos(stamp));
+        let Cell([low, high, mut at]) = rule.advance(*cell, Calendar::utc(), at, true);
+        if new.limit > old.limit || new.capacity < old.capacity {
+            at = at.max(self.out);
+        }
+        self.change_to(Cell([low, high, at]), stamp);
+    }
+
+    /// It begins with no more room than this.
+    pub fn narrow(&mut self, numbers: Numbers, room: u64, stamp: u64) {
+        let excess = self.room(numbers, stamp).saturating_sub(room);
+        if excess == 0 {
+            return;
+        }
+        if !self.nature.is_bucket() {
+            return self.charge(numbers, excess, stamp);
+        }
+        // No part of a token more, either.
+        let (rule, cell) = self.at(numbers, stamp);
+        let owed = u128::from(rule.capacity - room) * u128::from(rule.window_ns);
+        self.change_to(Cell::owing(owed, cell.0[2]), stamp);
     }
 
     /// Whether `cost` would have fitted for all of the last `patience`, even if entries of a log stay so much longer.

@@ -103,30 +103,38 @@ impl Counter {
     }
 
     /// Of two revisions of its limit the newer one holds, whoever asks, and even if whoever told of it was denied.
-    /// What a bucket has on lease has its place by the old rate: if that was slower, nothing comes back until it has
-    /// run out.
     pub(super) fn agree(&mut self, terms: &Terms, now: Micros) {
-        let (limit, capacity) = (self.terms.limit, self.terms.capacity);
-        let news = terms.revision > self.terms.revision;
-        self.changed = news && self.bug != Some(Bug::StaleRevisionWins);
+        let known = self.terms;
+        let heeds = self.bug != Some(Bug::StaleRevisionWins);
+        let news = terms.revision > known.revision;
+        self.changed = news && heeds;
         self.asked = (terms.limit, terms.capacity);
-        let newer = self.terms.revision > terms.revision
-            && terms.revision > 0
-            && self.bug != Some(Bug::StaleRevisionWins);
-        let revision = self.terms.revision;
-        let hastened = terms.kind.is_bucket() && terms.limit > limit && self.lent_until > now;
-        if hastened && !newer {
-            let (at, owed) = self.debt(limit, capacity, true, now);
-            self.numbers = self.bucket(at.max(self.lent_until), owed);
-        }
         self.terms = *terms;
-        if newer {
+        if known.revision > terms.revision && terms.revision > 0 && heeds {
             self.terms = Terms {
-                limit,
-                capacity,
-                revision,
+                limit: known.limit,
+                capacity: known.capacity,
+                revision: known.revision,
                 ..*terms
             };
+        } else if terms.kind.is_bucket() {
+            self.begin_anew(&known, news, now);
+        }
+    }
+
+    /// Other numbers hold for a bucket from now on: until now it has refilled by the old ones. What is on lease has its
+    /// place by those, so that it may fall short of it if the bucket refills faster, or forgets what it can't hold any
+    /// more. Until that has run out nothing comes back.
+    fn begin_anew(&mut self, known: &Terms, news: bool, now: Micros) {
+        let Terms { limit, capacity, .. } = self.terms;
+        let changes = news && (limit, capacity) != (known.limit, known.capacity);
+        let waits = limit > known.limit || (news && capacity < known.capacity);
+        if changes || (waits && self.lent_until > now) {
+            let (mut at, owed) = self.debt(known.limit, known.capacity, true, now);
+            if waits && self.bug != Some(Bug::ChangeForgetsLeases) {
+                at = at.max(self.lent_until);
+            }
+            self.numbers = self.bucket(at, owed);
         }
     }
 
@@ -385,14 +393,8 @@ impl Counter {
     }
 
     /// Takes a lease back, once.
-    pub(super) fn take_back(&mut self, given: &Return, now: Micros) {
-        let Terms {
-            kind,
-            limit,
-            capacity,
-            window,
-            ..
-        } = self.terms;
+    pub(super) fn take_back(&mut self, given: &Return) {
+        let kind = self.terms.kind;
         if kind.is_bucket() {
             let whose = match self.bug {
                 Some(Bug::BucketCredit) => true,
@@ -400,9 +402,10 @@ impl Counter {
                 _ => self.tail == Some(given.lease),
             };
             if whose {
-                let (at, owed) = self.debt(limit, capacity, true, now);
-                let unspent = u128::from(given.unspent) * u128::from(window);
-                self.numbers = self.bucket(at, owed.saturating_sub(unspent));
+                // As if it had not been charged then: what has come back since stays.
+                let [at, tokens, parts] = self.numbers;
+                let left = tokens.checked_sub(given.unspent);
+                self.numbers = left.map_or([at, 0, 0], |left| [at, left, parts]);
                 self.tail = None;
                 self.changed = true;
             }
@@ -464,9 +467,10 @@ impl Counter {
         }
         match self.terms.kind {
             Kind::Token | Kind::Leaky => {
-                let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, false, now);
-                let narrowed = owed + u128::from(excess) * u128::from(self.terms.window);
-                self.numbers = self.bucket(at, narrowed);
+                let Terms { limit, capacity, .. } = self.terms;
+                let (at, _) = self.debt(limit, capacity, false, now);
+                // No part of a token more, either.
+                self.numbers = [at, capacity - room, 0];
             }
             Kind::Log => self.enter(now, excess),
             Kind::Sliding => self.numbers[2] += excess,

@@ -57,6 +57,8 @@ pub enum Bug {
     FailoverUnnoticed,
     /// Whoever asks says by which revision, even an old one.
     StaleRevisionWins,
+    /// A bucket whose numbers change goes on as if nothing were on lease.
+    ChangeForgetsLeases,
     /// A denied stack charges its first level.
     DeniedCharges,
     /// A call that comes too late is run all the same.
@@ -110,7 +112,7 @@ impl Slot {
         let began = self.guard(owner, now, back);
         let mut subjects = self.load(call, began, now);
         for given in &call.returns {
-            subjects[given.subject].take_back(given, now);
+            subjects[given.subject].take_back(given);
         }
         let mut verdicts = Vec::new();
         for need in &call.needs {
