@@ -215,6 +215,23 @@ fn a_faster_or_larger_bucket_keeps_room_for_what_is_out() {
 }
 
 #[test]
+fn a_change_of_numbers_forgets_no_lease() {
+    let admits_after = |bug| {
+        let mut store = Store::new(bug);
+        store.lend(0, 30, false);
+        let smaller = Terms {
+            capacity: 50,
+            revision: 2,
+            ..BUCKET
+        };
+        assert_eq!(store.admits(0, vec![subject(0, smaller)]), 20);
+        store.admits(900 * MILLI, vec![subject(0, smaller)])
+    };
+    assert_eq!(admits_after(None), 20);
+    assert_eq!(admits_after(Some(Bug::ChangeForgetsLeases)), 50);
+}
+
+#[test]
 fn a_bucket_that_lost_its_past_keeps_room_for_what_may_be_out() {
     let admits_after = |bug| {
         let mut store = Store::new(bug);

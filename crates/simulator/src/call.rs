@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tollgate_core::Mode;
 use tollgate_counters::Commit;
-use tollgate_counters::shared::call::{Call, Done, Kind, Reply};
+use tollgate_counters::shared::call::{Call, Done, Reply};
 use tollgate_counters::shared::node::{Answer, Settled};
 
 use crate::history::{Lack, Numbers, What};
@@ -165,14 +165,11 @@ impl World {
                 whats.push((MOST_PARTS - 1, counters[want.subject], what));
             }
         }
-        for (subject, counter) in call.subjects.iter().zip(&counters) {
+        // What a counter replaces comes after it, and is told first.
+        for (subject, counter) in call.subjects.iter().zip(&counters).rev() {
             let touched = whats.iter().any(|(_, of, _)| of == counter);
-            let numbers = Numbers::in_terms(&subject.terms);
-            if subject.terms.kind == Kind::First && !touched {
-                // A window that nobody has opened may not be kept.
-                continue;
-            }
-            if self.is_news(*counter, numbers.revision, touched) {
+            if self.is_news(*counter, &subject.terms, touched, stamp) {
+                let numbers = Numbers::in_terms(&subject.terms);
                 self.entry(order, stamp, *home, Some(*counter), What::Told(numbers));
             }
         }
@@ -208,11 +205,11 @@ impl World {
                         local: false,
                         levels: vec![lack],
                     };
-                    self.entry(order + place as u64, lack.stamp, *home, None, what);
+                    self.entry(order + 1 + place as u64, lack.stamp, *home, None, what);
                 } else if charges && part.cost > 0 && !once.contains(&counter) {
                     once.push(counter);
                     let id = (node, parcel.number, place);
-                    whats.push((place as u64, counter, What::Charged { cost: part.cost, id }));
+                    whats.push((1 + place as u64, counter, What::Charged { cost: part.cost, id }));
                 }
             }
         }
@@ -253,7 +250,7 @@ impl World {
                     let levels = levels.iter();
                     let seen: Vec<_> = levels.map(|(fits, charged, _)| (*fits, *charged)).collect();
                     // Those who were decided come first, in their order.
-                    self.conclude(number, &seen, heard, Some((home, place as u64)));
+                    self.conclude(number, &seen, heard, Some((home, 1 + place as u64)));
                 }
                 (Answer::Again(claim), _) => {
                     if let Some((heard, home)) = heard

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tollgate_core::Rule;
 
 use crate::history::What;
-use crate::policies::Policies;
+use crate::policies::{Past, Policies};
 use crate::scenario::{self, Happening};
 use crate::world::{Event, MILLI, SECOND, World};
 
@@ -88,7 +88,14 @@ impl World {
         if self.random.chance(250) && !policy.scope.spans() {
             let (algorithm, window_ns) = scenario::algorithm(&mut self.random);
             let rule = scenario::rule(&mut self.random, algorithm, window_ns);
-            policy.former = Some((policy.count, std::mem::replace(&mut policy.rule, rule)));
+            // Nodes that have not heard of it yet go on with the old one.
+            let matters = u64::try_from(policy.rule.horizon_ns()).unwrap_or(u64::MAX);
+            policy.formers.retain(|past| self.now < past.until);
+            policy.formers.push(Past {
+                count: policy.count,
+                rule: std::mem::replace(&mut policy.rule, rule),
+                until: self.now.saturating_add(matters).saturating_add(3 * SECOND),
+            });
             policy.count = self.counts;
             self.counts += 1;
         } else {

@@ -27,8 +27,19 @@ pub struct Nature {
     pub accuracy: u16,
     /// Its home.
     pub home: usize,
-    /// The counter it replaces, and that one's numbers.
-    pub former: Option<(usize, Numbers)>,
+    /// The counters it replaces.
+    pub formers: Vec<Replaced>,
+}
+
+/// A counter that another one replaces.
+#[derive(Debug, Clone, Copy)]
+pub struct Replaced {
+    /// Which.
+    pub counter: usize,
+    /// By which numbers at last.
+    pub numbers: Numbers,
+    /// Until when nodes know of it, in true time.
+    pub until: u64,
 }
 
 /// A level without room.

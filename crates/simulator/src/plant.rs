@@ -15,7 +15,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Store(slot::Bug::LeasesDrain),
         Self::Store(slot::Bug::LogAtGrant),
         Self::Store(slot::Bug::LogSettledAtGrant),
@@ -33,6 +33,7 @@ impl Plant {
         Self::Node(node::Bug::DeadlineFromReceipt),
         Self::Node(node::Bug::NeverEnds),
         Self::Node(node::Bug::CheckedBeforeOnly),
+        Self::Node(node::Bug::PutBackAnywhere),
         Self::SentAgain,
     ];
 

@@ -53,8 +53,19 @@ pub struct Policy {
     pub endpoints: u8,
     /// Which count it is.
     pub count: usize,
-    /// The count that this one replaces, and how that was limited.
-    pub former: Option<(usize, Rule)>,
+    /// The counts that this one replaces.
+    pub formers: Vec<Past>,
+}
+
+/// How a limit counted before.
+#[derive(Debug, Clone)]
+pub struct Past {
+    /// Which count it was.
+    pub count: usize,
+    /// Its numbers at last.
+    pub rule: Rule,
+    /// Until when it is known, in true nanoseconds: by then it can't matter any more.
+    pub until: u64,
 }
 
 /// All limits at one revision, from broad to narrow.

@@ -11,7 +11,7 @@ use tollgate_counters::shared::call::{Name, Reply};
 use tollgate_counters::shared::node::{Asked, Claim, Details, Step};
 
 use crate::call::{Heard, MOST_PARTS};
-use crate::history::{Entry, Lack, Nature, Numbers, What};
+use crate::history::{Entry, Lack, Nature, Numbers, Replaced, What};
 use crate::machine::Ticket;
 use crate::policies::{Caller, Place, Policies, Policy, counter, home_id, home_of};
 use crate::world::{Event, Life, MILLI, World};
@@ -28,7 +28,8 @@ pub(crate) struct Placed {
     policy: usize,
     counter: usize,
     place: Rc<Place>,
-    former: Option<Rc<Place>>,
+    /// Where those live that it replaces, by their places in its policy's list.
+    formers: Vec<(usize, Rc<Place>)>,
 }
 
 /// A request.
@@ -77,19 +78,19 @@ impl Request {
     }
 
     fn formers(&self) -> Vec<Former<'_>> {
-        self.levels()
-            .enumerate()
-            .filter_map(|(level, (placed, policy))| {
-                let (former, (_, rule)) = (placed.former.as_ref()?, policy.former.as_ref()?);
-                Some(Former {
+        let mut formers = Vec::new();
+        for (level, (placed, policy)) in self.levels().enumerate() {
+            for (past, former) in &placed.formers {
+                formers.push(Former {
                     level,
-                    rule,
+                    rule: &policy.formers[*past].rule,
                     calendar: Calendar::utc(),
                     key: former.key,
                     home: home_id(former.home),
-                })
-            })
-            .collect()
+                });
+            }
+        }
+        formers
     }
 
     /// Whether it goes through if its levels have room or not.
@@ -151,8 +152,10 @@ impl Details for Request {
     }
 
     fn former(&self, place: usize) -> Name {
-        let mut formers = self.stack.iter().filter_map(|placed| placed.former.as_ref());
-        formers.nth(place).map_or(Name([0; 16]), |former| former.name)
+        let mut formers = self.stack.iter().flat_map(|placed| &placed.formers);
+        formers
+            .nth(place)
+            .map_or(Name([0; 16]), |(_, former)| former.name)
     }
 }
 
@@ -163,7 +166,7 @@ impl World {
         let mut stack = Vec::new();
         for (place, policy) in policies.list.iter().enumerate() {
             if policy.applies(caller) {
-                stack.push(self.place(place, policy, caller));
+                stack.push(self.place(&policies, place, caller));
             }
         }
         if stack.is_empty() {
@@ -187,26 +190,34 @@ impl World {
         self.push(at + PATIENCE, Event::GiveUp(number));
     }
 
-    fn place(&mut self, place: usize, policy: &Policy, caller: Caller) -> Placed {
+    fn place(&mut self, policies: &Policies, place: usize, caller: Caller) -> Placed {
+        let policy = &policies.list[place];
         let number = counter(policy.count, policy.scope, caller);
+        let mut formers = Vec::new();
+        for (past, former) in policy.formers.iter().enumerate() {
+            if self.now < former.until {
+                let old = counter(former.count, policy.scope, caller);
+                formers.push((past, self.places.of(old, policy.scope, caller.org)));
+            }
+        }
         let placed = Placed {
             policy: place,
             counter: number,
             place: self.places.of(number, policy.scope, caller.org),
-            former: policy.former.as_ref().map(|(count, _)| {
-                let old = counter(*count, policy.scope, caller);
-                self.places.of(old, policy.scope, caller.org)
-            }),
+            formers,
         };
         self.history.natures.entry(number).or_insert_with(|| Nature {
             algorithm: policy.rule.algorithm,
             window_ns: policy.rule.window_ns,
             accuracy: policy.accuracy,
             home: placed.place.home,
-            former: policy.former.as_ref().map(|(count, rule)| {
-                let old = counter(*count, policy.scope, caller);
-                (old, Numbers::of(rule, 0))
-            }),
+            formers: (policy.formers.iter())
+                .map(|past| Replaced {
+                    counter: counter(past.count, policy.scope, caller),
+                    numbers: Numbers::of(&past.rule, policies.revision),
+                    until: past.until,
+                })
+                .collect(),
         });
         placed
     }

@@ -128,7 +128,7 @@ impl Scenario {
             unit: 0,
             endpoints: 0b11,
             count: 0,
-            former: None,
+            formers: Vec::new(),
         }];
         (self.nodes, self.orgs) = (2, 1);
         (self.policies.list, self.calm) = (list, false);
@@ -136,7 +136,8 @@ impl Scenario {
         self
     }
 
-    /// A limit that spans orgs above orgs that refuse much, and late.
+    /// A limit that spans orgs, and for some calls orgs below it that refuse again and again, and late: tokens of the
+    /// broad one are kept meanwhile, while its windows pass.
     fn of_tokens_kept(mut self, random: &mut Random) -> Self {
         let broad = Policy {
             rule: Rule::new(Algorithm::FixedWindow(Anchor::Epoch), 60, None, 50 * MILLI),
@@ -146,17 +147,18 @@ impl Scenario {
             unit: 0,
             endpoints: 0b11,
             count: 0,
-            former: None,
+            formers: Vec::new(),
         };
-        let limit = random.pick(&[20, 30, 40]);
+        let limit = random.pick(&[5, 10, 20]);
         let narrow = Policy {
-            rule: Rule::new(Algorithm::FixedWindow(Anchor::Epoch), limit, None, 50 * MILLI),
+            rule: Rule::new(Algorithm::TokenBucket, limit, Some(2), 50 * MILLI),
             accuracy: 0,
             scope: Scope::Org,
+            endpoints: 0b01,
             count: 1,
             ..broad.clone()
         };
-        (self.nodes, self.orgs, self.late) = (2, 2, 200);
+        (self.nodes, self.orgs, self.late) = (random.pick(&[1, 2]), 2, 200);
         (self.policies.list, self.calm) = (vec![broad, narrow], false);
         self
     }
@@ -216,7 +218,7 @@ pub fn policy(random: &mut Random, count: usize) -> Policy {
         unit: usize::from(random.chance(100)),
         endpoints: random.pick(&[0b11, 0b11, 0b11, 0b01, 0b10]),
         count,
-        former: None,
+        formers: Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::rc::Rc;
 
+use tollgate_counters::shared::call::{Kind, Terms};
 use tollgate_counters::shared::node::{Claim, Node};
 
 use crate::Options;
@@ -89,6 +90,8 @@ pub(crate) struct World {
     began: Vec<u64>,
     /// The newest revision by which the store counts.
     told: HashMap<usize, u64>,
+    /// Until when windows that begin with their first request are open.
+    open: HashMap<usize, u64>,
     pub(crate) options: Options,
     end: u64,
 }
@@ -119,6 +122,7 @@ impl World {
             order: 0,
             began: Vec::new(),
             told: HashMap::new(),
+            open: HashMap::new(),
             options,
             end: u64::MAX,
             scenario,
@@ -335,15 +339,25 @@ impl World {
         let natures = &self.history.natures;
         let elsewhere = |counter: &usize| natures.get(counter).is_none_or(|nature| nature.home != home);
         self.told.retain(|counter, _| elsewhere(counter));
+        self.open.retain(|counter, _| elsewhere(counter));
         true
     }
 
-    /// Whether a revision of a limit is new to the store, which knows only of counters that were touched.
-    pub(crate) fn is_news(&mut self, counter: usize, revision: u64, touched: bool) -> bool {
+    /// Whether a revision of a limit is new to the store, which knows only of counters that were touched. A window from
+    /// its first request is not kept unless it is open.
+    pub(crate) fn is_news(&mut self, counter: usize, terms: &Terms, touched: bool, stamp: u64) -> bool {
+        let mut open = true;
+        if terms.kind == Kind::First {
+            let end = self.open.entry(counter).or_insert(0);
+            if touched && stamp >= *end {
+                *end = stamp + terms.window * 1_000;
+            }
+            open = stamp < *end;
+        }
         let known = self.told.get(&counter).copied();
-        let news = known.map_or(touched, |known| known < revision);
+        let news = known.map_or(touched, |known| known < terms.revision && open);
         if news {
-            self.told.insert(counter, revision);
+            self.told.insert(counter, terms.revision);
         }
         news
     }

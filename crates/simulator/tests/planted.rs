@@ -5,7 +5,7 @@ use tollgate_counters::shared::{node, slot};
 use tollgate_simulator::{Options, Plant, run};
 
 /// A mistake is found within so many seeds.
-const SOON: u64 = 2_000;
+const SOON: u64 = 3_000;
 
 /// Fails unless a seed goes wrong with the mistake. That it does not without is seen by `seeds.rs`.
 fn is_found(plant: Plant) {
@@ -57,5 +57,6 @@ planted! {
     a_lease_ends_by_when_it_was_heard_of: Plant::Node(node::Bug::DeadlineFromReceipt),
     a_lease_never_ends: Plant::Node(node::Bug::NeverEnds),
     a_pause_after_the_check_is_not_noticed: Plant::Node(node::Bug::CheckedBeforeOnly),
+    a_kept_token_goes_back_into_a_renewed_lease: Plant::Node(node::Bug::PutBackAnywhere),
     a_lost_call_is_sent_again: Plant::SentAgain,
 }

@@ -264,6 +264,15 @@ local function hold_down(all, amount, till)
   all[#all + 1] = {0, 0, amount, till}
 end
 
+-- A bucket at an instant. One that is not soft never owes more than it holds, and what is on lease.
+local function owing(counter, limit, capacity, soft, to)
+  local tokens, parts, sum = counter[B], counter[C], counter[LEASED]
+  if tokens >= capacity + sum and soft == 0 then
+    tokens, parts = capacity + sum, 0
+  end
+  return drained(counter[A], tokens, parts, limit, counter[WINDOW], sum, to)
+end
+
 -- A bucket lets go of leases that have ended, one after the other: until then each held it down.
 local function settle_bucket(counter)
   local all = leases(counter)
@@ -276,13 +285,11 @@ local function settle_bucket(counter)
         first, till = place, ends
       end
     end
-    local sum = leased(all)
+    counter[LEASED] = leased(all)
     if not first then
-      counter[LEASED] = sum
       break
     end
-    counter[A], counter[B], counter[C] =
-      drained(counter[A], counter[B], counter[C], counter[LIMIT], counter[WINDOW], sum, till)
+    counter[A], counter[B], counter[C] = owing(counter, counter[LIMIT], counter[CAPACITY], 0, till)
     table.remove(all, first)
   end
   -- What a request waited for drains as any other charge: only what is left of it can come back.
@@ -290,9 +297,7 @@ local function settle_bucket(counter)
   for _, lease in ipairs(all) do
     if lease[4] < 0 then
       if not left then
-        _, left = drained(
-          counter[A], counter[B], counter[C], counter[LIMIT], counter[WINDOW], counter[LEASED], now
-        )
+        _, left = owing(counter, counter[LIMIT], counter[CAPACITY], 0, now)
       end
       lease[3] = math.min(lease[3], left - counter[LEASED])
     end
@@ -453,7 +458,7 @@ for place = 1, subjects do
   end
   local asked_limit, asked_capacity = limit, capacity
   local value = values[place + 1]
-  local expires, a, b, c, rest, news, before = 0, 0, 0, 0, false, false, false
+  local expires, a, b, c, rest, news, before, before_capacity = 0, 0, 0, 0, false, false
   if value then
     local of, known_revision, known_limit, known_capacity, known_expires, x, y, z = read('<dddddddd', value)
     if of == began and now < known_expires then
@@ -466,7 +471,7 @@ for place = 1, subjects do
       if known_revision > revision and revision > 0 then
         limit, capacity, revision = known_limit, known_capacity, known_revision
       elseif news and (limit ~= known_limit or capacity ~= known_capacity) then
-        before = known_limit
+        before, before_capacity = known_limit, known_capacity
       end
     end
   end
@@ -515,15 +520,17 @@ for place = 1, subjects do
   }
   counters[place] = counter
   if kind <= LEAKY then
-    -- Until now it has refilled by the limit that it had before.
-    counter[LEASED], counter[LIMIT] = 0, before or limit
+    counter[LEASED] = 0
+    if before then
+      -- Until now it has refilled by the numbers that it had before.
+      counter[LIMIT], counter[CAPACITY] = before, before_capacity
+    end
     if rest then
       settle_bucket(counter)
     end
     if before then
-      counter[A], counter[B], counter[C] =
-        drained(counter[A], counter[B], counter[C], before, window, counter[LEASED], now)
-      counter[LIMIT] = limit
+      counter[A], counter[B], counter[C] = owing(counter, before, before_capacity, 0, now)
+      counter[LIMIT], counter[CAPACITY] = limit, capacity
     end
   elseif kind == LOG then
     list = list + 1
@@ -538,15 +545,6 @@ for place = 1, subjects do
   end
 end
 
--- A bucket by now. One that is not soft never owes more than it holds, and what is on lease.
-local function owing(counter, limit, capacity, soft)
-  local tokens, parts, sum = counter[B], counter[C], counter[LEASED]
-  if tokens >= capacity + sum and soft == 0 then
-    tokens, parts = capacity + sum, 0
-  end
-  return drained(counter[A], tokens, parts, limit, counter[WINDOW], sum, now)
-end
-
 -- A counter that is untouched has no more room than those it replaces have left, and what they have on lease holds it
 -- down.
 if formers > 0 then
@@ -555,7 +553,7 @@ if formers > 0 then
     if limit == 0 then
       return 0
     elseif kind <= LEAKY then
-      local _, owed, over = owing(counter, limit, capacity, 0)
+      local _, owed, over = owing(counter, limit, capacity, 0, now)
       return math.max(capacity - owed - (over > 0 and 1 or 0), 0)
     elseif kind == LOG then
       return math.max(limit - used(counter), 0)
@@ -613,7 +611,7 @@ for _ = 1, returns do
       if number > 0 and lease[1] == node and lease[2] == number then
         unspent = math.min(unspent, lease[3])
         if kind <= LEAKY then
-          local a, b, c = owing(counter, counter[LIMIT], counter[CAPACITY], SOFT)
+          local a, b, c = owing(counter, counter[LIMIT], counter[CAPACITY], 0, now)
           b = b - unspent
           if b < 0 then
             b, c = 0, 0
@@ -667,7 +665,7 @@ for need = 1, needs do
     end
     local fits
     if kind <= LEAKY then
-      a, b, c = owing(counter, limit, capacity, mode == SOFT and 1 or 0)
+      a, b, c = owing(counter, limit, capacity, mode == SOFT and 1 or 0, now)
       fits = b + cost + (c > 0 and 1 or 0) <= capacity
     elseif kind == LOG then
       a, c = used(counter), room_at(counter, limit, cost)
@@ -762,7 +760,7 @@ for _ = 1, wants do
   if limit == 0 then
     amount, hold = 0, 0
   elseif kind <= LEAKY then
-    local a, b, c = owing(counter, limit, capacity, soft)
+    local a, b, c = owing(counter, limit, capacity, soft, now)
     local behind = true
     if kind == LEAKY and needed == 0 then
       local whole, rest = muldiv(hold, limit, window)
@@ -809,7 +807,7 @@ for _ = 1, wants do
   end
   local a, b, c = counter[A], counter[B], counter[C]
   if kind <= LEAKY then
-    a, b, c = owing(counter, limit, capacity, soft)
+    a, b, c = owing(counter, limit, capacity, soft, now)
   elseif kind == LOG then
     a, c = used(counter), room_at(counter, limit, 0)
   end

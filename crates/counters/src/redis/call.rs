@@ -309,6 +309,7 @@ mod tests {
         };
         Call {
             not_after: 77,
+            heard: [40, 44],
             subjects: vec![subject],
             needs: vec![Need {
                 commit: Commit::Charge,
@@ -329,7 +330,7 @@ mod tests {
         let (numbers, rest) = bytes.as_chunks();
         let numbers: Vec<f64> = numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
         assert!(rest.is_empty());
-        let head = [77.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0];
+        let head = [77.0, 40.0, 44.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0];
         let subject = [1.0, 10.0, 20.0, 1_000.0, 3.0, 0.0];
         let need = [1.0, 1.0, 1.0, 10.0, 20.0, 1.0, 0.0];
         let want = [1.0, 5.0, 100.0, 8.0, 9.0, 0.0, 1.0];

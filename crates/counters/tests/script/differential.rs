@@ -65,6 +65,8 @@ enum Before {
 enum Clock {
     Ahead(Micros),
     Windows(Index, u8, i64),
+    /// To the end of a window of the epoch's, or of a later one.
+    Boundary(Index, u64, i64),
     Back(Micros),
 }
 
@@ -186,6 +188,8 @@ fn clock() -> impl Strategy<Value = Clock> {
         4 => prop_oneof![Just(0), 1..1_000_u64, 1_000..2 * SECOND, Just(100_000)].prop_map(Clock::Ahead),
         4 => (any::<Index>(), prop_oneof![Just(100), Just(200), 1..=99_u8], -1..=1_i64)
             .prop_map(|(of, share, more)| Clock::Windows(of, share, more)),
+        1 => (any::<Index>(), 1..3_u64, prop_oneof![Just(0), -1..=1_i64])
+            .prop_map(|(of, which, more)| Clock::Boundary(of, which, more)),
         1 => (300 * SECOND..700 * SECOND).prop_map(Clock::Ahead),
         1 => (DAY..400 * DAY).prop_map(Clock::Ahead),
         1 => prop_oneof![1..200_000_u64, 1..=10 * SECOND].prop_map(Clock::Back),
@@ -372,6 +376,10 @@ impl World<'_> {
             Clock::Windows(of, share, more) => {
                 let window = of.get(self.counters).window;
                 (self.now + window * u64::from(share) / 100).saturating_add_signed(more)
+            }
+            Clock::Boundary(of, which, more) => {
+                let window = of.get(self.counters).window;
+                ((self.now / window + which) * window).saturating_add_signed(more)
             }
             Clock::Back(time) => self.now - time,
         };

@@ -14,6 +14,8 @@ pub struct Book {
     nature: Nature,
     /// What was after each of the latest changes, the last one last.
     pages: VecDeque<Page>,
+    /// What is on lease: until when, how much.
+    lent: Vec<(u64, u64)>,
     /// What a log holds: since when, until when, how much.
     log: VecDeque<(u64, u64, u64)>,
     /// When something was last taken, in the store's time, which may go back a little.
@@ -44,15 +46,16 @@ impl Page {
     }
 
     fn drained(&self, rule: &Rule, stamp: u64) -> Cell {
-        let at = Timestamp::from_nanos(stamp);
-        let cell = rule.advance(self.cell, Calendar::utc(), at, false);
         let leased: u64 = self.leases.iter().map(|(_, amount)| amount).sum();
         if leased == 0 {
-            return cell;
+            return rule.advance(self.cell, Calendar::utc(), Timestamp::from_nanos(stamp), false);
         }
-        let owed = u128::from(cell.0[0]) | u128::from(cell.0[1]) << 64;
-        let least = u128::from(leased) * u128::from(rule.window_ns);
-        Cell::owing(owed.max(least), cell.0[2])
+        let Cell([low, high, at]) = self.cell;
+        let parts = |tokens: u64| u128::from(tokens) * u128::from(rule.window_ns);
+        let owed = u128::from(low) | u128::from(high) << 64;
+        let owed = owed.min(parts(rule.capacity) + parts(leased));
+        let drained = u128::from(rule.limit) * u128::from(stamp.saturating_sub(at));
+        Cell::owing(owed.saturating_sub(drained).max(parts(leased)), at.max(stamp))
     }
 }
 
@@ -61,6 +64,7 @@ impl Book {
         Self {
             nature: nature.clone(),
             pages: VecDeque::new(),
+            lent: Vec::new(),
             log: VecDeque::new(),
             latest: 0,
             touched: false,
@@ -83,7 +87,9 @@ impl Book {
             && let Some(page) = self.pages.back_mut()
         {
             // Half of it may have been on lease.
-            page.leases.push((stamp + SECOND, numbers.capacity / 2));
+            let lease = (stamp + SECOND, numbers.capacity / 2);
+            page.leases.push(lease);
+            self.lent.push(lease);
         }
         self.touched = true;
     }
@@ -101,6 +107,8 @@ impl Book {
 
     /// Tokens were lent. While they are out, a bucket does not drain below them.
     pub fn lend(&mut self, numbers: Numbers, amount: u64, hold: u64, stamp: u64) {
+        self.lent.retain(|(until, _)| *until > stamp);
+        self.lent.push((stamp + hold, amount));
         if self.is_log() {
             return self.enter(stamp, hold, amount);
         }
@@ -118,6 +126,46 @@ impl Book {
             return self.enter(stamp, hold, amount);
         }
         self.charge(numbers, amount, stamp);
+    }
+
+    /// What is on lease: until when, how much.
+    pub fn on_lease(&self, stamp: u64) -> impl Iterator<Item = (u64, u64)> {
+        self.lent.iter().copied().filter(move |(until, _)| *until > stamp)
+    }
+
+    /// Other numbers hold from now on: until now a bucket has refilled by the old ones.
+    pub fn change(&mut self, old: Numbers, new: Numbers, stamp: u64) {
+        let same = (old.limit, old.capacity) == (new.limit, new.capacity);
+        if same || !self.nature.is_bucket() || self.pages.is_empty() {
+            return;
+        }
+        // What it owes beyond its burst is forgotten only when it is looked at.
+        let boundless = Numbers {
+            capacity: u64::MAX / 2,
+            ..old
+        };
+        let (_, page) = self.at(boundless, stamp);
+        self.turn_to(page, stamp);
+    }
+
+    /// It begins with no more room than this, and is held down by what those have on lease that it replaces.
+    pub fn narrow(&mut self, numbers: Numbers, room: u64, leases: &[(u64, u64)], stamp: u64) {
+        let excess = self.room(numbers, stamp).saturating_sub(room);
+        if !self.nature.is_bucket() {
+            if excess > 0 {
+                self.charge(numbers, excess, stamp);
+            }
+            return;
+        }
+        let (rule, mut page) = self.at(numbers, stamp);
+        if excess > 0 {
+            // No part of a token more, either.
+            let owed = u128::from(rule.capacity - room) * u128::from(rule.window_ns);
+            page.cell = Cell::owing(owed, page.cell.0[2]);
+        }
+        page.leases.extend(leases);
+        self.lent.extend(leases);
+        self.turn_to(page, stamp);
     }
 
     /// Whether `cost` would have fitted for all of the last `patience`, even if entries of a log stay so much longer.

@@ -30,7 +30,7 @@ struct Lease {
     ends_in_store: u64,
 }
 
-/// The numbers before a change, which hold until what was lent by them has run out.
+/// The numbers before a change. They hold for what is spent from leases, until what was lent by them has run out.
 #[derive(Debug, Clone, Copy)]
 struct Before {
     until: u64,
@@ -49,8 +49,6 @@ pub struct Meter {
     leases: Vec<Lease>,
     /// When the slot began anew, in its time and in true time, if it has not been told of numbers since.
     lost: Option<(u64, u64)>,
-    /// What a bucket owed when the store last charged it, and what was spent from leases since then.
-    charged: (u64, u128, u128),
     /// What was on lease when the store's clock was set ahead, or it lost its memory: it counts where it was
     /// lent, until then.
     exempt: (u64, u64),
@@ -72,35 +70,22 @@ impl Meter {
             count,
             leases: Vec::new(),
             lost: None,
-            charged: (0, 0, 0),
             exempt: (0, 0),
         }
     }
 
-    /// The store learnt of new numbers. They hold as if they had been so since it last charged the counter.
-    pub fn told(&mut self, numbers: Numbers, stamp: u64) {
-        if let (Some((lost, at)), Some(known)) = (self.lost.take(), self.numbers)
+    /// The store learnt of new numbers: from now on they hold for all that it decides.
+    pub fn told(&mut self, numbers: Numbers, at: u64, stamp: u64) {
+        if let (Some((lost, since)), Some(known)) = (self.lost.take(), self.numbers)
             && (numbers.limit, numbers.capacity) != (known.limit, known.capacity)
         {
             // What was used up is known by the new numbers only.
-            self.spare_leases(at);
+            self.spare_leases(since);
             (self.numbers, self.before) = (Some(numbers), None);
             self.use_up(numbers, lost);
         }
         self.advance(stamp);
         if let Some(old) = self.numbers {
-            if let Count::Bucket(owed) = &mut self.count {
-                let (since, then, spent) = self.charged;
-                let full = u128::from(numbers.capacity) * u128::from(self.nature.window_ns);
-                let refilled = u128::from(numbers.limit) * u128::from(self.latest.saturating_sub(since));
-                // Where less is left than was owed, what was lent before is not held against the new numbers.
-                let spent = if then > full { 0 } else { spent };
-                *owed = then
-                    .min(full)
-                    .saturating_sub(refilled)
-                    .saturating_add(spent)
-                    .min(*owed);
-            }
             let out = self.leases.iter().map(|lease| lease.ends_in_store).max();
             let mut before = Before {
                 until: out.unwrap_or(0),
@@ -113,9 +98,62 @@ impl Meter {
                 before.capacity = before.capacity.max(earlier.capacity);
             }
             self.before = Some(before);
+            if self.nature.is_bucket() && numbers.capacity < old.capacity {
+                // What is out is spent by the old burst, and not held against the new one.
+                self.numbers = Some(numbers);
+                self.empty();
+                self.spare_leases(at);
+            }
         }
         self.numbers = Some(numbers);
         self.expire_before(self.latest);
+    }
+
+    /// Whether the store has never been told of it.
+    pub fn is_new(&self) -> bool {
+        self.numbers.is_none()
+    }
+
+    /// What is left by these numbers, rounded down.
+    pub fn room(&mut self, numbers: Numbers, stamp: u64) -> u64 {
+        self.advance(stamp);
+        let window = u128::from(self.nature.window_ns);
+        let now = self.latest;
+        let (sum, most) = match &self.count {
+            Count::Bucket(owed) => (*owed, numbers.capacity),
+            Count::Window(end, _) if now >= *end => (0, numbers.limit),
+            Count::Window(_, count) => (u128::from(*count) * window, numbers.limit),
+            Count::Sliding(end, previous, current) => {
+                let faded = u128::from(*previous) * u128::from(end.saturating_sub(now));
+                (faded + u128::from(*current) * window, numbers.limit)
+            }
+            Count::Log(log) => {
+                let sum: u64 = log.iter().map(|(_, cost)| cost).sum();
+                (u128::from(sum) * window, numbers.limit)
+            }
+        };
+        let used = u64::try_from(sum.div_ceil(window)).unwrap_or(u64::MAX);
+        most.saturating_sub(used)
+    }
+
+    /// It began with no more room than this.
+    pub fn narrow(&mut self, room: u64, stamp: u64) {
+        let left = self.numbers.map_or(0, |numbers| self.room(numbers, stamp));
+        let excess = left.saturating_sub(room);
+        if excess == 0 {
+            return;
+        }
+        let (now, window) = (self.latest, self.nature.window_ns);
+        self.opened(stamp);
+        match &mut self.count {
+            Count::Bucket(owed) => {
+                let whole = (*owed).next_multiple_of(window.into());
+                *owed = whole + u128::from(excess) * u128::from(window);
+            }
+            Count::Window(_, count) => *count += excess,
+            Count::Sliding(_, _, current) => *current += excess,
+            Count::Log(log) => log.push_back((now, excess)),
+        }
     }
 
     /// Tokens were lent.
@@ -127,13 +165,6 @@ impl Meter {
             ends: at + hold,
             ends_in_store: stamp + hold,
         });
-        self.note_charged();
-    }
-
-    fn note_charged(&mut self) {
-        if let Count::Bucket(owed) = self.count {
-            self.charged = (self.latest, owed, 0);
-        }
     }
 
     /// A window from its first request begins when the store counts it.
@@ -164,6 +195,13 @@ impl Meter {
             self.spare_leases(at);
             self.use_up(numbers, stamp);
         }
+    }
+
+    /// It is new, and what came before is out of reach since `stamp`: everything was used up then.
+    pub fn was_lost(&mut self, numbers: Numbers, stamp: u64) {
+        let now = self.latest;
+        self.use_up(numbers, stamp);
+        self.advance(now);
     }
 
     /// Everything was used up at `stamp`.
@@ -201,7 +239,7 @@ impl Meter {
         let numbers = self.numbers?;
         let (mut limit, mut capacity) = (numbers.limit, numbers.capacity);
         if let Some(before) = self.before
-            && (local || self.nature.is_bucket())
+            && local
         {
             limit = limit.max(before.limit);
             capacity = capacity.max(before.capacity);
@@ -212,11 +250,6 @@ impl Meter {
         let (sum, most) = match &mut self.count {
             Count::Bucket(owed) => {
                 *owed += u128::from(cost) * window;
-                if local {
-                    self.charged.2 += u128::from(cost) * window;
-                } else {
-                    self.charged = (now, *owed, 0);
-                }
                 (*owed, u128::from(capacity) * window)
             }
             Count::Window(end, _) if now >= *end => {
@@ -260,17 +293,19 @@ impl Meter {
         self.drain(stamp);
     }
 
-    /// The numbers before the last change are gone. Of a bucket that is smaller now, what was spent by the old ones
-    /// is not held against the new ones.
+    /// The numbers before the last change are gone.
     fn expire_before(&mut self, stamp: u64) {
         if self.before.is_some_and(|before| before.until <= stamp) {
             self.before = None;
-            if let (Count::Bucket(owed), Some(numbers)) = (&mut self.count, self.numbers) {
-                let most = u128::from(numbers.capacity) * u128::from(self.nature.window_ns);
-                if *owed > most {
-                    *owed = 0;
-                }
-            }
+            self.empty();
+        }
+    }
+
+    /// A bucket that owes more than it can hold is as if it had just been emptied.
+    fn empty(&mut self) {
+        if let (Count::Bucket(owed), Some(numbers)) = (&mut self.count, self.numbers) {
+            let most = u128::from(numbers.capacity) * u128::from(self.nature.window_ns);
+            *owed = (*owed).min(most);
         }
     }
 
@@ -280,7 +315,6 @@ impl Meter {
         match &mut self.count {
             Count::Bucket(owed) => {
                 let limit = self.numbers.map_or(0, |numbers| numbers.limit);
-                let limit = limit.max(self.before.map_or(0, |before| before.limit));
                 *owed = owed.saturating_sub(u128::from(limit) * u128::from(now - self.latest));
             }
             Count::Window(end, count) if now >= *end => match self.nature.algorithm {

@@ -38,8 +38,19 @@ struct Account {
     /// What was admitted.
     used: Book,
     numbers: Option<Numbers>,
-    /// Its numbers have changed.
-    revised: bool,
+    /// When the store was last told of numbers, in true time.
+    told: u64,
+}
+
+/// What is left of the counters that one replaces.
+#[derive(Debug, Clone, Default)]
+struct Room {
+    /// By what was charged and lent.
+    at_least: Option<u64>,
+    /// By what was admitted, as far as it has to be known.
+    at_most: Option<u64>,
+    /// What they have on lease: until when, how much.
+    leases: Vec<(u64, u64)>,
 }
 
 struct Judge<'a> {
@@ -83,7 +94,6 @@ impl Judge<'_> {
         let Some(counter) = entry.counter else {
             return self.take_for_all(entry);
         };
-        let began = self.began.get(&entry.home).copied();
         let nature = &self.natures[&counter];
         let account = self
             .accounts
@@ -91,15 +101,7 @@ impl Judge<'_> {
             .or_insert_with(|| Account::new(nature));
         let Entry { at, stamp, .. } = *entry;
         match &entry.what {
-            What::Told(numbers) => {
-                if account.numbers.replace(*numbers).is_some() {
-                    account.revised = true;
-                } else if let Some(began) = began {
-                    account.taken.use_up(*numbers, began);
-                    account.used.use_up(*numbers, began);
-                }
-                account.meter.told(*numbers, stamp);
-            }
+            What::Told(numbers) => self.tell(entry, counter, *numbers),
             What::Charged { cost, id } => {
                 if !self.charged.insert((counter, *id)) {
                     return self.object(entry, "charged twice for one request");
@@ -135,6 +137,62 @@ impl Judge<'_> {
             }
             What::Denied { .. } | What::SetAhead | What::Began => {}
         }
+    }
+
+    /// The store learns of a counter's numbers. One that it did not know begins with no more room than those have left
+    /// that it replaces.
+    fn tell(&mut self, entry: &Entry, counter: usize, numbers: Numbers) {
+        let Entry { at, stamp, home, .. } = *entry;
+        let room = self.room_of_formers(counter, at, stamp);
+        let began = self.began.get(&home).copied();
+        let Some(account) = self.accounts.get_mut(&counter) else {
+            return;
+        };
+        let is_new = account.meter.is_new();
+        account.meter.told(numbers, at, stamp);
+        account.told = at;
+        if let Some(old) = account.numbers.replace(numbers) {
+            account.taken.change(old, numbers, stamp);
+            account.used.change(old, numbers, stamp);
+            return;
+        }
+        for book in [&mut account.taken, &mut account.used] {
+            if let Some(began) = began {
+                book.use_up(numbers, began);
+            }
+            if let Some(least) = room.at_least {
+                book.narrow(numbers, least, &room.leases, stamp);
+            }
+        }
+        if let Some(lost) = began.filter(|_| is_new) {
+            account.meter.was_lost(numbers, lost);
+        }
+        if let Some(room) = room.at_most.filter(|_| is_new) {
+            account.meter.narrow(room, stamp);
+        }
+    }
+
+    /// What those have left that a counter replaces.
+    fn room_of_formers(&mut self, counter: usize, at: u64, stamp: u64) -> Room {
+        let nature = &self.natures[&counter];
+        let mut room = Room::default();
+        for former in &nature.formers {
+            let of_home = |nature: &Nature| nature.home == self.natures[&counter].home;
+            let Some(account) = self.accounts.get_mut(&former.counter) else {
+                continue;
+            };
+            if account.numbers.is_none() || !of_home(&self.natures[&former.counter]) {
+                continue;
+            }
+            let least = account.taken.room(former.numbers, stamp);
+            room.at_least = Some(room.at_least.map_or(least, |known| known.min(least)));
+            room.leases.extend(account.taken.on_lease(stamp));
+            if at < former.until {
+                let most = account.meter.room(former.numbers, stamp);
+                room.at_most = Some(room.at_most.map_or(most, |known| known.min(most)));
+            }
+        }
+        room
     }
 
     fn take_for_all(&mut self, entry: &Entry) {
@@ -176,7 +234,10 @@ impl Judge<'_> {
         if local && levels.iter().any(lately) {
             return;
         }
-        let doubts: Vec<_> = levels.iter().map(|lack| self.wrong_with(lack, local)).collect();
+        let doubts: Vec<_> = levels
+            .iter()
+            .map(|lack| self.wrong_with(lack, local, entry.at))
+            .collect();
         if !doubts.contains(&None)
             && let (Some(lack), Some(Some(wrong))) = (levels.first(), doubts.first())
         {
@@ -185,7 +246,7 @@ impl Judge<'_> {
     }
 
     /// What is wrong with a denial, if something is.
-    fn wrong_with(&mut self, lack: &Lack, local: bool) -> Option<String> {
+    fn wrong_with(&mut self, lack: &Lack, local: bool, at: u64) -> Option<String> {
         let Lack {
             counter,
             cost,
@@ -193,35 +254,41 @@ impl Judge<'_> {
             stamp,
         } = *lack;
         let nature = &self.natures[&counter];
-        if nature.former.is_some() {
-            // It began with what the one that it replaces had left.
+        let room = self.room_of_formers(counter, at, stamp);
+        let account = self.accounts.get(&counter);
+        let known = account.and_then(|account| account.numbers);
+        // A node may remember a denial by what held before.
+        let told_lately = account.is_some_and(|account| at < account.told + REMEMBERED);
+        if local && (told_lately || (known.is_none() && !nature.formers.is_empty())) {
             return None;
         }
-        let began = self.began.get(&nature.home).copied();
-        let account = self
-            .accounts
-            .entry(counter)
-            .or_insert_with(|| Account::new(nature));
-        // Of two revisions the newer one holds, but both may be known.
-        let known = account.numbers.unwrap_or(by);
-        let revised = account.revised || (known.limit, known.capacity) != (by.limit, by.capacity);
-        if revised && nature.is_bucket() {
-            // Since when which rate has held depends on when the store wrote it down.
-            return None;
-        }
-        let by = Numbers {
-            limit: by.limit.min(known.limit),
-            capacity: by.capacity.min(known.capacity),
-            ..by
+        // Of two revisions the newer one holds; a node may know both.
+        let by = match known {
+            Some(known) if local => Numbers {
+                limit: by.limit.min(known.limit),
+                capacity: by.capacity.min(known.capacity),
+                ..by
+            },
+            Some(known) if known.revision > by.revision => known,
+            _ => by,
         };
         if by.limit == 0 || cost > by.capacity {
             return None;
         }
-        if account.numbers.is_none()
-            && let Some(began) = began
-        {
-            account.taken.use_up(by, began);
-            account.used.use_up(by, began);
+        let books = account.map(|account| (&account.taken, &account.used));
+        let (mut taken, mut used) = books.map_or_else(
+            || (Book::new(nature), Book::new(nature)),
+            |(taken, used)| (taken.clone(), used.clone()),
+        );
+        if known.is_none() {
+            for book in [&mut taken, &mut used] {
+                if let Some(began) = self.began.get(&nature.home) {
+                    book.use_up(by, *began);
+                }
+                if let Some(least) = room.at_least {
+                    book.narrow(by, least, &room.leases, stamp);
+                }
+            }
         }
         let leased = nature.accuracy > 0;
         // A denial is remembered for a while, by a clock that may be slow.
@@ -231,19 +298,16 @@ impl Judge<'_> {
             (true, true) => 60 * MILLI,
         };
         let longer = longer(nature);
-        if account.taken.had_room(by, cost, stamp, (patience, longer)) {
+        if taken.had_room(by, cost, stamp, (patience, longer)) {
             return Some(format!("{cost} was denied though nothing had taken the room"));
         }
         if self.calm {
-            // On lease; of a bucket also what a lease's place keeps free, and leases that ended lately.
+            // On lease; of a bucket also leases that ended lately.
             let halves = if nature.is_bucket() { 5 } else { 2 };
             let part = u128::from(by.capacity) * u128::from(nature.accuracy) * halves;
             let slack = u64::try_from(part / u128::from(2 * BASIS)).unwrap_or(u64::MAX);
-            if account
-                .used
-                .had_room(by, cost.saturating_add(slack), stamp, (patience, longer))
-            {
-                let left = account.used.room(by, stamp);
+            if used.had_room(by, cost.saturating_add(slack), stamp, (patience, longer)) {
+                let left = used.room(by, stamp);
                 return Some(format!(
                     "{cost} was denied while {left} was left, more than {slack}"
                 ));
@@ -288,7 +352,7 @@ impl Account {
             taken: Book::new(nature),
             used: Book::new(nature),
             numbers: None,
-            revised: false,
+            told: 0,
         }
     }
 }

@@ -8,7 +8,7 @@ use tollgate_core::CounterKey;
 
 use super::super::call::{LeaseId, Micros};
 use super::pool::Standing;
-use super::{Node, Shard, Waiter, shard_index};
+use super::{Bug, Node, Shard, Waiter, shard_index};
 
 /// Where a request has tokens from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +95,17 @@ impl<W: Waiter> Node<W> {
     pub(super) fn release(&self, kept: impl IntoIterator<Item = Kept>) {
         for kept in kept {
             let mut shard = self.shards[shard_index(kept.home)].0.lock();
-            shard.release(&kept);
+            self.put_back(&mut shard, kept);
         }
+    }
+
+    pub(super) fn put_back(&self, shard: &mut Shard<W>, mut kept: Kept) {
+        let pool = shard.pools.get(&kept.key);
+        if self.has(Bug::PutBackAnywhere)
+            && let Some(lease) = pool.and_then(|pool| pool.leases.last())
+        {
+            kept.lease = lease.id;
+        }
+        shard.release(&kept);
     }
 }

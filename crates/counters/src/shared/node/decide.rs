@@ -102,7 +102,7 @@ impl<W: Waiter> Node<W> {
             }
         } else {
             for kept in &claim.0 {
-                locked.shard(kept.home).release(kept);
+                self.put_back(locked.shard(kept.home), *kept);
             }
         }
         let low = Self::look(&mut locked, asked, &standings, allowed, (at, now, then), decision);

@@ -141,10 +141,13 @@ impl<W: Waiter> Node<W> {
 }
 
 impl Draft {
-    /// Takes requests off the queue: those to be decided, and those that only borrow.
+    /// Takes requests off the queue: those to be decided, and those that only borrow. A call speaks by one revision,
+    /// since the store takes what it says of a counter for all of it.
     fn take_waiting<W>(&mut self, line: &mut Line<W>, flight: &mut Flight<W>) {
+        let revision = line.queue.front().and_then(Waiting::revision);
         while flight.needs.len() + flight.borrows.len() < MOST_NEEDS {
-            let Some(waiting) = line.queue.pop_front() else {
+            let next = line.queue.pop_front_if(|next| next.revision() == revision);
+            let Some(waiting) = next else {
                 break;
             };
             let mut parts = Vec::new();
@@ -271,11 +274,13 @@ impl Draft {
         }
     }
 
-    /// The place of a counter among the call's subjects.
+    /// The place of a counter among the call's subjects. Of several limits on it the largest counts. Those of another
+    /// revision than the requests' don't: the store knows itself which holds.
     fn subject(&mut self, name: Name, terms: &Terms) -> usize {
         let subjects = &mut self.call.subjects;
         if let Some(place) = subjects.iter().position(|subject| subject.name == name) {
-            if terms.limit > subjects[place].terms.limit {
+            let known = &subjects[place].terms;
+            if terms.revision == known.revision && terms.limit > known.limit {
                 subjects[place].terms = *terms;
             }
             return place;

@@ -42,6 +42,11 @@ pub(super) struct Waiting<W> {
 }
 
 impl<W> Waiting<W> {
+    /// The version of the policies that it is decided by.
+    pub(super) fn revision(&self) -> Option<u64> {
+        self.items.first().map(|item| item.terms.revision)
+    }
+
     /// Its levels, those that watch one count only once.
     pub(super) fn items_taken(&self) -> impl Iterator<Item = &Item> {
         let items = &self.items;

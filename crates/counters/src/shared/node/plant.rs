@@ -11,6 +11,8 @@ pub enum Bug {
     NeverEnds,
     /// The clock is read before tokens are spent, and not once more when they are.
     CheckedBeforeOnly,
+    /// Tokens that were kept for a request go back into whichever lease there is now.
+    PutBackAnywhere,
 }
 
 impl<W> Node<W> {

@@ -46,7 +46,7 @@ impl Counter {
             let Some((place, first)) = ended.min_by_key(|(_, lent)| lent.until) else {
                 break;
             };
-            let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, true, first.until);
+            let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, false, first.until);
             self.numbers = self.bucket(at, owed);
             self.lent.remove(place);
         }
@@ -58,7 +58,7 @@ impl Counter {
         if !self.lent.iter().any(|lent| lent.needed) {
             return;
         }
-        let (_, owed) = self.debt(self.terms.limit, self.terms.capacity, true, now);
+        let (_, owed) = self.debt(self.terms.limit, self.terms.capacity, false, now);
         let owed = u64::try_from(owed / u128::from(self.terms.window)).unwrap_or(MOST);
         let left = owed.saturating_sub(self.leased());
         for lent in self.lent.iter_mut().filter(|lent| lent.needed) {
@@ -109,7 +109,7 @@ impl Counter {
             None if credited => MOST,
             None => return,
         };
-        let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, true, now);
+        let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, false, now);
         let unspent = given.unspent.min(lent);
         let credit = u128::from(unspent) * u128::from(self.terms.window);
         self.numbers = self.bucket(at, owed.saturating_sub(credit));

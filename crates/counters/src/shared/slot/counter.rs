@@ -127,8 +127,11 @@ impl Counter {
         let numbers = |terms: &Terms| (terms.limit, terms.capacity);
         if self.changed && known.kind.is_bucket() && numbers(&known) != numbers(terms) {
             self.settle_bucket(now);
-            let (at, owed) = self.debt(known.limit, known.capacity, true, now);
+            let (at, owed) = self.debt(known.limit, known.capacity, false, now);
             self.numbers = self.bucket(at, owed);
+            if self.bug == Some(Bug::ChangeForgetsLeases) {
+                self.lent.clear();
+            }
         }
         self.terms = *terms;
         if known.revision > terms.revision && terms.revision > 0 && !stale_wins {

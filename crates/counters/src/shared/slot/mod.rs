@@ -62,6 +62,8 @@ pub enum Bug {
     GoneBackUnnoticed,
     /// Whoever asks says by which revision, even an old one.
     StaleRevisionWins,
+    /// A bucket whose numbers change goes on as if nothing were on lease.
+    ChangeForgetsLeases,
     /// A denied stack charges its first level.
     DeniedCharges,
     /// A call that comes too late is run all the same.

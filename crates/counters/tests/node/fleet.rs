@@ -1,0 +1,145 @@
+//! A node whose calls go to a slot as soon as they are made, or when a test says so.
+
+use std::sync::Arc;
+
+use tollgate_core::{Algorithm, Calendar, CounterKey, Decision, KeySeed, Level, Mode, Rule};
+use tollgate_counters::Commit;
+use tollgate_counters::shared::call::{Micros, Name};
+use tollgate_counters::shared::node::{Answer, Asked, Claim, Details, Mono, Node, Outgoing, Step, Waiter};
+use tollgate_counters::shared::slot::Slot;
+
+pub const SECOND: Micros = 1_000_000;
+/// What the store's clock shows when a node's shows 0.
+pub const START: Micros = 1_700_000_000 * SECOND;
+const SERVER: u64 = 1;
+
+/// A limit on a counter of an org, or of a slot of its own.
+#[derive(Debug, Clone)]
+pub struct Limit {
+    pub counter: u8,
+    pub home: u64,
+    pub rule: Rule,
+    pub accuracy: u16,
+}
+
+impl Limit {
+    pub fn new(counter: u8, algorithm: Algorithm, limit: u64, burst: u64) -> Self {
+        Self {
+            counter,
+            home: 1 << 56,
+            rule: Rule::new(algorithm, limit, Some(burst), 1_000_000_000),
+            accuracy: 0,
+        }
+    }
+
+    /// As the level of a request that costs 1.
+    fn level(&self) -> Level<'_> {
+        Level {
+            rule: &self.rule,
+            calendar: Calendar::utc(),
+            mode: Mode::Enforce,
+            cost: 1,
+            key: self.key(),
+            home: self.home,
+        }
+    }
+
+    fn key(&self) -> CounterKey {
+        CounterKey::new(KeySeed(1, 2).id(&[self.counter]))
+    }
+}
+
+struct Stack<'a>(&'a [Limit]);
+
+impl Details for Stack<'_> {
+    fn name(&self, place: usize) -> Name {
+        Name([self.0[place].counter; 16])
+    }
+
+    fn tag(&self, place: usize) -> Arc<str> {
+        self.0[place].home.to_string().into()
+    }
+
+    fn accuracy(&self, place: usize) -> u16 {
+        self.0[place].accuracy
+    }
+
+    fn former(&self, _place: usize) -> Name {
+        Name([0; 16])
+    }
+}
+
+/// Somebody who waits for as long as it takes.
+#[derive(Debug)]
+pub struct Patient;
+
+impl Waiter for Patient {
+    fn is_gone(&self) -> bool {
+        false
+    }
+}
+
+/// A node and the store's slots, at an instant.
+pub struct Fleet {
+    pub node: Node<Patient>,
+    pub slot: Slot,
+    pub now: Micros,
+}
+
+impl Fleet {
+    pub fn new() -> Self {
+        let node = Node::new(7, 1_000);
+        node.set_clock(START, 0);
+        Self {
+            node,
+            slot: Slot::installed(SERVER),
+            now: 0,
+        }
+    }
+
+    pub fn clock(&self) -> Mono {
+        self.now * 1_000
+    }
+
+    /// One request that costs 1 at each of its limits.
+    pub fn ask(&self, limits: &[Limit], revision: u64) -> Step {
+        let levels: Vec<Level<'_>> = limits.iter().map(Limit::level).collect();
+        let asked = Asked {
+            levels: &levels,
+            formers: &[],
+            revision,
+            commit: Commit::Charge,
+            details: &Stack(limits),
+        };
+        let mut decision = Decision::pending();
+        self.node
+            .decide(
+                &asked,
+                Claim::default(),
+                &mut || self.clock(),
+                &mut || Patient,
+                &mut decision,
+            )
+            .unwrap()
+    }
+
+    /// The next call to a home.
+    pub fn call(&self, home: u64) -> Option<Outgoing> {
+        self.node.call(home, self.clock()).0
+    }
+
+    /// Runs a call. Says how those who waited were decided: for each, whether each of its levels had room.
+    pub fn run(&mut self, outgoing: &Outgoing) -> Vec<Vec<bool>> {
+        let reply = self.slot.run(SERVER, START + self.now, &outgoing.call);
+        let told = self
+            .node
+            .heard(outgoing.home, outgoing.number, Some(&reply), self.clock());
+        let decided = |answer| match answer {
+            Answer::Decided(settled) => Some(settled.levels.iter().map(|(fits, ..)| *fits).collect()),
+            _ => None,
+        };
+        told.into_iter()
+            .filter_map(|(_, answer)| decided(answer))
+            .collect()
+    }
+}
