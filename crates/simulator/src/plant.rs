@@ -15,7 +15,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Store(slot::Bug::NoHoldInWant),
         Self::Store(slot::Bug::LogAtGrant),
         Self::Store(slot::Bug::LogSettledAtGrant),
@@ -29,6 +29,7 @@ impl Plant {
         Self::Store(slot::Bug::FailoverUnnoticed),
         Self::Store(slot::Bug::StaleRevisionWins),
         Self::Store(slot::Bug::ChangeForgetsLeases),
+        Self::Store(slot::Bug::ForgetsOtherSlots),
         Self::Store(slot::Bug::DeniedCharges),
         Self::Store(slot::Bug::RunsLate),
         Self::Node(node::Bug::DeadlineFromReceipt),

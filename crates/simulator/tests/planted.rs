@@ -53,6 +53,7 @@ planted! {
     a_failover_is_not_noticed: Plant::Store(slot::Bug::FailoverUnnoticed),
     an_old_revision_counts: Plant::Store(slot::Bug::StaleRevisionWins),
     a_change_of_numbers_forgets_leases: Plant::Store(slot::Bug::ChangeForgetsLeases),
+    a_counter_forgets_one_of_another_slot: Plant::Store(slot::Bug::ForgetsOtherSlots),
     a_denied_stack_charges_a_level: Plant::Store(slot::Bug::DeniedCharges),
     a_late_call_is_run: Plant::Store(slot::Bug::RunsLate),
     a_lease_ends_by_when_it_was_heard_of: Plant::Node(node::Bug::DeadlineFromReceipt),

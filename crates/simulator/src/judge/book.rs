@@ -16,6 +16,8 @@ pub struct Book {
     cells: VecDeque<(u64, Cell)>,
     /// What a log holds: since when, until when, how much.
     log: VecDeque<(u64, u64, u64)>,
+    /// When everything in a log was used up at the latest. Entries stay in order, if need be longer.
+    lost: u64,
     /// Until when tokens are out on lease, in the store's time.
     out: u64,
     /// When something was last taken, in the store's time, which may go back a little.
@@ -29,6 +31,7 @@ impl Book {
             nature: nature.clone(),
             cells: VecDeque::new(),
             log: VecDeque::new(),
+            lost: 0,
             out: 0,
             latest: 0,
             touched: false,
@@ -41,7 +44,8 @@ impl Book {
         self.log.clear();
         self.latest = stamp;
         if self.is_log() {
-            let until = stamp + SECOND + self.nature.window_ns;
+            self.lost = stamp + SECOND;
+            let until = self.lost + self.nature.window_ns;
             self.log.push_back((0, until, numbers.limit));
         } else {
             let capacity = self.nature.rule(numbers).capacity;
@@ -169,7 +173,10 @@ impl Book {
             self.log.pop_front();
         }
         // Entries stay in order, if need be a little longer.
-        let until = self.latest + hold + self.nature.window_ns;
+        let mut until = self.latest + hold + self.nature.window_ns;
+        if stamp < self.lost + self.nature.window_ns {
+            until = until.max(self.lost + self.nature.window_ns);
+        }
         self.log.push_back((stamp, until, cost));
     }
 
