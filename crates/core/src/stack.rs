@@ -52,6 +52,8 @@ pub struct Former<'a> {
     pub key: CounterKey,
     /// Where it lives.
     pub home: u64,
+    /// When it was left. Where it is out of reach, it is taken to have been used up then.
+    pub left: Timestamp,
 }
 
 /// What became of one level.

@@ -151,6 +151,7 @@ fn subject(name: u8, kind: Kind, limit: u64) -> Subject {
             period: [0; 3],
         },
         formers: Vec::new(),
+        left: 0,
     }
 }
 

@@ -112,6 +112,7 @@ fn subject(name: usize, terms: Terms) -> Subject {
         name: NAMES[name],
         terms,
         formers: Vec::new(),
+        left: 0,
     }
 }
 

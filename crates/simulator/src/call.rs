@@ -168,7 +168,7 @@ impl World {
         // What a counter replaces comes after it, and is told first.
         for (subject, counter) in call.subjects.iter().zip(&counters).rev() {
             let touched = whats.iter().any(|(_, of, _)| of == counter);
-            if self.is_news(*counter, &subject.terms, touched, stamp) {
+            if self.is_news(*counter, subject, touched, stamp) {
                 let numbers = Numbers::in_terms(&subject.terms);
                 self.entry(order, stamp, *home, Some(*counter), What::Told(numbers));
             }

@@ -85,7 +85,7 @@ impl World {
             window_ns,
             ..
         } = policy.rule;
-        if self.random.chance(250) && !policy.scope.spans() {
+        if self.random.chance(250) {
             let (algorithm, window_ns) = scenario::algorithm(&mut self.random);
             let rule = scenario::rule(&mut self.random, algorithm, window_ns);
             // Nodes that have not heard of it yet go on with the old one.
@@ -93,11 +93,19 @@ impl World {
             policy.formers.retain(|past| self.now < past.until);
             policy.formers.push(Past {
                 count: policy.count,
+                scope: policy.scope,
                 rule: std::mem::replace(&mut policy.rule, rule),
+                left: self.now,
                 until: self.now.saturating_add(matters).saturating_add(3 * SECOND),
             });
             policy.count = self.counts;
             self.counts += 1;
+            let scope = self.random.weighted(&scenario::SCOPES);
+            // Of those that an org's replaces each app has one, and a request knows its own only.
+            if scope.spans() || policy.scope.spans() {
+                policy.scope = scope;
+                list.sort_by_key(|policy| policy.scope.rank());
+            }
         } else {
             let (times, by) = self.random.pick(&[(10, 1), (2, 1), (1, 2), (1, 10)]);
             let changed = |number: u64| (number * times / by).clamp(1, 2_000);

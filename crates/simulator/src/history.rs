@@ -38,6 +38,10 @@ pub struct Replaced {
     pub counter: usize,
     /// By which numbers at last.
     pub numbers: Numbers,
+    /// Whether it lives in another slot.
+    pub elsewhere: bool,
+    /// When it was left, in true time.
+    pub left: u64,
     /// Until when nodes know of it, in true time.
     pub until: u64,
 }

@@ -15,7 +15,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Store(slot::Bug::LeasesDrain),
         Self::Store(slot::Bug::LogAtGrant),
         Self::Store(slot::Bug::LogSettledAtGrant),
@@ -28,6 +28,7 @@ impl Plant {
         Self::Store(slot::Bug::LogColdWithoutHold),
         Self::Store(slot::Bug::FailoverUnnoticed),
         Self::Store(slot::Bug::StaleRevisionWins),
+        Self::Store(slot::Bug::ForgetsOtherSlots),
         Self::Store(slot::Bug::DeniedCharges),
         Self::Store(slot::Bug::RunsLate),
         Self::Node(node::Bug::DeadlineFromReceipt),

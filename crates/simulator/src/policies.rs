@@ -62,9 +62,13 @@ pub struct Policy {
 pub struct Past {
     /// Which count it was.
     pub count: usize,
+    /// What was counted together.
+    pub scope: Scope,
     /// Its numbers at last.
     pub rule: Rule,
-    /// Until when it is known, in true nanoseconds: by then it can't matter any more.
+    /// When it was left, in true nanoseconds.
+    pub left: u64,
+    /// Until when it is known: by then it can't matter any more.
     pub until: u64,
 }
 
@@ -84,6 +88,16 @@ impl Scope {
             Self::Ip => caller.ip,
             Self::Org => caller.org,
             Self::App => caller.org * 2 + caller.app,
+        }
+    }
+
+    /// From broad to narrow.
+    pub fn rank(self) -> usize {
+        match self {
+            Self::Global => 0,
+            Self::Ip => 1,
+            Self::Org => 2,
+            Self::App => 3,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_core::{Calendar, Decision, Former, Level, Mode};
+use tollgate_core::{Calendar, Decision, Former, Level, Mode, Timestamp};
 use tollgate_counters::Commit;
 use tollgate_counters::shared::call::{Name, Reply};
 use tollgate_counters::shared::node::{Asked, Claim, Details, Step};
@@ -87,6 +87,7 @@ impl Request {
                     calendar: Calendar::utc(),
                     key: former.key,
                     home: home_id(former.home),
+                    left: Timestamp::from_nanos(policy.formers[*past].left),
                 });
             }
         }
@@ -196,8 +197,8 @@ impl World {
         let mut formers = Vec::new();
         for (past, former) in policy.formers.iter().enumerate() {
             if self.now < former.until {
-                let old = counter(former.count, policy.scope, caller);
-                formers.push((past, self.places.of(old, policy.scope, caller.org)));
+                let old = counter(former.count, former.scope, caller);
+                formers.push((past, self.places.of(old, former.scope, caller.org)));
             }
         }
         let placed = Placed {
@@ -213,8 +214,10 @@ impl World {
             home: placed.place.home,
             formers: (policy.formers.iter())
                 .map(|past| Replaced {
-                    counter: counter(past.count, policy.scope, caller),
+                    counter: counter(past.count, past.scope, caller),
                     numbers: Numbers::of(&past.rule, policies.revision),
+                    elsewhere: past.scope.spans() || policy.scope.spans(),
+                    left: past.left,
                     until: past.until,
                 })
                 .collect(),

@@ -176,7 +176,8 @@ const HAPPENINGS: [(u64, Happening); 8] = [
     (250, Happening::Revise),
 ];
 
-const SCOPES: [(u64, Scope); 4] = [
+/// What is counted together, and how often.
+pub const SCOPES: [(u64, Scope); 4] = [
     (2, Scope::Org),
     (2, Scope::App),
     (1, Scope::Global),
@@ -198,12 +199,7 @@ const ALGORITHMS: [(u64, Algorithm); 7] = [
 fn policies(random: &mut Random) -> Vec<Policy> {
     let count = random.pick(&[1, 1, 1, 2, 2, 3, 4]);
     let mut list: Vec<Policy> = (0..count).map(|count| policy(random, count)).collect();
-    list.sort_by_key(|policy| match policy.scope {
-        Scope::Global => 0,
-        Scope::Ip => 1,
-        Scope::Org => 2,
-        Scope::App => 3,
-    });
+    list.sort_by_key(|policy| policy.scope.rank());
     list
 }
 

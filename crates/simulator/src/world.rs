@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::rc::Rc;
 
-use tollgate_counters::shared::call::{Kind, Terms};
+use tollgate_counters::shared::call::{Kind, Subject};
 use tollgate_counters::shared::node::{Claim, Node};
 
 use crate::Options;
@@ -343,19 +343,27 @@ impl World {
         true
     }
 
-    /// Whether a revision of a limit is new to the store, which knows only of counters that were touched. A window from
-    /// its first request is not kept unless it is open.
-    pub(crate) fn is_news(&mut self, counter: usize, terms: &Terms, touched: bool, stamp: u64) -> bool {
+    /// Whether a revision of a limit is new to the store, which knows only of counters that were touched, or that
+    /// replace one of another slot. A window from its first request is not kept unless it is open.
+    pub(crate) fn is_news(&mut self, counter: usize, subject: &Subject, touched: bool, stamp: u64) -> bool {
+        let terms = &subject.terms;
+        let known = self.told.get(&counter).copied();
+        let mut kept = touched;
         let mut open = true;
         if terms.kind == Kind::First {
+            let window = terms.window * 1_000;
             let end = self.open.entry(counter).or_insert(0);
             if touched && stamp >= *end {
-                *end = stamp + terms.window * 1_000;
+                *end = stamp + window;
+            } else if known.is_none() && subject.left > 0 {
+                let home = self.history.natures.get(&counter).map_or(0, |nature| nature.home);
+                let lost = (subject.left * 1_000).min(stamp).max(self.began[home] * 1_000);
+                *end = lost + window;
             }
             open = stamp < *end;
         }
-        let known = self.told.get(&counter).copied();
-        let news = known.map_or(touched, |known| known < terms.revision && open);
+        kept |= subject.left > 0 && open;
+        let news = known.map_or(kept, |known| known < terms.revision && open);
         if news {
             self.told.insert(counter, terms.revision);
         }

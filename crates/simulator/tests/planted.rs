@@ -52,6 +52,7 @@ planted! {
     a_log_that_lost_its_past_forgets_leases: Plant::Store(slot::Bug::LogColdWithoutHold),
     a_failover_is_not_noticed: Plant::Store(slot::Bug::FailoverUnnoticed),
     an_old_revision_counts: Plant::Store(slot::Bug::StaleRevisionWins),
+    a_counter_forgets_one_of_another_slot: Plant::Store(slot::Bug::ForgetsOtherSlots),
     a_denied_stack_charges_a_level: Plant::Store(slot::Bug::DeniedCharges),
     a_late_call_is_run: Plant::Store(slot::Bug::RunsLate),
     a_lease_ends_by_when_it_was_heard_of: Plant::Node(node::Bug::DeadlineFromReceipt),

@@ -35,6 +35,12 @@ pub struct Eras {
 }
 
 impl Past {
+    /// When it was left: what it had counted by then mattered until its end.
+    pub(crate) fn left(&self) -> Timestamp {
+        let horizon = u64::try_from(self.policy.rule().horizon_ns()).unwrap_or(u64::MAX);
+        Timestamp::from_nanos(self.until.nanos().saturating_sub(horizon))
+    }
+
     /// Whether it is how a policy counted before its era began.
     pub(crate) fn is_before(&self, policy: &Policy) -> bool {
         self.policy.id == policy.id && self.policy.since < policy.since

@@ -175,6 +175,7 @@ impl Snapshot {
         if let Some(longest) = anew {
             formers.push(Replaced {
                 catalogue: self.catalogue.clone(),
+                left: now,
                 until: now.saturating_add(longest),
             });
         }

@@ -100,6 +100,7 @@ pub struct Limit {
 #[derive(Debug, Clone)]
 pub(super) struct FormerLimit {
     pub(super) limit: Limit,
+    pub(super) left: Timestamp,
     pub(super) until: Timestamp,
 }
 
@@ -156,9 +157,10 @@ impl Limit {
 
     /// The same, knowing how it counted before.
     pub(super) fn after(mut self, pasts: impl Iterator<Item = Past>, seed: KeySeed) -> Self {
-        let formers = pasts.map(|Past { policy, until }| FormerLimit {
-            limit: Self::new(&policy, Routes::Any, seed),
-            until,
+        let formers = pasts.map(|past| FormerLimit {
+            limit: Self::new(&past.policy, Routes::Any, seed),
+            left: past.left(),
+            until: past.until,
         });
         self.formers = formers.collect();
         self

@@ -63,6 +63,7 @@ struct Catalogue {
 #[derive(Clone)]
 struct Replaced {
     catalogue: Arc<Catalogue>,
+    left: Timestamp,
     until: Timestamp,
 }
 

@@ -61,7 +61,7 @@ impl Snapshot {
             if now < past.until {
                 let mut before = past.catalogue.blank();
                 past.catalogue.resolve(request, now, &mut before);
-                stack.remember(&before);
+                stack.remember(&before, past.left);
             }
         }
     }
@@ -204,7 +204,7 @@ impl<'s> Stack<'s> {
     }
 
     /// Notes the counters of a past stack that levels of this one replace.
-    fn remember(&mut self, past: &Stack<'s>) {
+    fn remember(&mut self, past: &Stack<'s>, left: Timestamp) {
         for (level, limit) in past.levels.iter().zip(&past.limits) {
             let here = self.limits.iter().position(|known| known.id == limit.id);
             if let Some(here) = here.filter(|here| self.levels[*here].key != level.key) {
@@ -214,6 +214,7 @@ impl<'s> Stack<'s> {
                     calendar: level.calendar,
                     key: level.key,
                     home: level.home,
+                    left,
                 });
                 self.past.push((*limit, past.resets));
             }
@@ -253,6 +254,7 @@ impl<'s> Stack<'s> {
                     },
                     key: org.after_resets(key, &former.limit, request),
                     home,
+                    left: former.left,
                 });
                 self.past.push((&former.limit, self.resets));
             }

@@ -8,7 +8,8 @@
 --        2: doubles, little-endian:
 --             not_after, when what the slot knows began and the time it showed as the caller last heard (zeros if it
 --             never did), plain, subjects, logs, formers, returns, needs, wants
---             each subject: kind, limit, capacity, window, revision, cost; a quota's also start, end and next end
+--             each subject: kind, limit, capacity, window, revision, cost of a plain call or left of another; a
+--                           quota's also start, end and next end
 --             each former:  subject, the one it replaces            (subjects are counted from 1)
 --             each return:  subject, node, number, unspent, last_spent
 --             each need:    1 to charge or 0 for a dry run, parts; each part: subject, limit, capacity, cost, mode
@@ -451,8 +452,8 @@ end
 -- The counters as they stand.
 local counters, list = {0, 0, 0, 0}, subjects + 1
 for place = 1, subjects do
-  local kind, limit, capacity, window, revision, _, start, finish, following
-  kind, limit, capacity, window, revision, _, at = read('<dddddd', args, at)
+  local kind, limit, capacity, window, revision, left, start, finish, following
+  kind, limit, capacity, window, revision, left, at = read('<dddddd', args, at)
   if kind == QUOTA then
     start, finish, following, at = read('<ddd', args, at)
   end
@@ -475,25 +476,30 @@ for place = 1, subjects do
       end
     end
   end
-  -- Of a counter that is unknown in a slot that lost something, everything was used up just then.
-  local cold = expires == 0 and began > 0
+  -- Of a counter that is unknown in a slot that lost something, everything was used up just then; of one that replaces
+  -- a counter of another slot when that was left, and this is kept, so that it is so once.
+  local lost = began
+  if expires == 0 and plain == 0 and left > 0 then
+    lost, news = math.max(began, math.min(left, now)), true
+  end
+  local cold = expires == 0 and lost > 0
   if kind <= LEAKY then
     if cold then
       -- Half of it may have been on lease.
-      a, b, rest = began, capacity, {{0, 0, floor(capacity / 2), began + LONGEST_HOLD}}
+      a, b, rest = lost, capacity, {{0, 0, floor(capacity / 2), lost + LONGEST_HOLD}}
     end
   elseif kind == LOG then
     if cold then
-      a, b = limit, began + LONGEST_HOLD
+      a, b = limit, lost + LONGEST_HOLD
     end
   else
     if cold then
       if kind == FIRST then
-        a, b = began + window, limit
+        a, b = lost + window, limit
       elseif kind == QUOTA then
-        a, b = (began < start and start) or (began < finish and finish) or following, limit
+        a, b = (lost < start and start) or (lost < finish and finish) or following, limit
       else
-        a = (floor(began / window) + 1) * window
+        a = (floor(lost / window) + 1) * window
         if kind == SLIDING then
           c = limit
         else
@@ -524,13 +530,14 @@ for place = 1, subjects do
     if before then
       -- Until now it has refilled by the numbers that it had before.
       counter[LIMIT], counter[CAPACITY] = before, before_capacity
+      if rest then
+        settle_bucket(counter)
+      end
+      counter[A], counter[B], counter[C] = owing(counter, before, before_capacity, 0, now)
+      counter[LIMIT], counter[CAPACITY] = limit, capacity
     end
     if rest then
       settle_bucket(counter)
-    end
-    if before then
-      counter[A], counter[B], counter[C] = owing(counter, before, before_capacity, 0, now)
-      counter[LIMIT], counter[CAPACITY] = limit, capacity
     end
   elseif kind == LOG then
     list = list + 1

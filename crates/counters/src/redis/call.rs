@@ -87,14 +87,18 @@ fn arguments(call: &Call) -> Doubles {
     }
     for (place, subject) in call.subjects.iter().enumerate() {
         let terms = &subject.terms;
-        let cost = if plain { call.needs[0].parts[place].cost } else { 0 };
+        let cost_or_left = if plain {
+            call.needs[0].parts[place].cost
+        } else {
+            subject.left
+        };
         doubles.extend([
             terms.kind as u64,
             terms.limit,
             terms.capacity,
             terms.window,
             terms.revision,
-            cost,
+            cost_or_left,
         ]);
         if terms.kind == Kind::Quota {
             doubles.extend(terms.period);
@@ -155,6 +159,7 @@ fn is_plain(call: &Call) -> bool {
         } = subject.terms;
         !matches!(kind, Kind::Sliding | Kind::Log)
             && subject.formers.is_empty()
+            && subject.left == 0
             && (part.subject, part.limit, part.capacity) == (place, limit, capacity)
             && part.mode == Mode::Enforce
             && part.cost > 0
@@ -291,6 +296,7 @@ mod tests {
                 period: [0; 3],
             },
             formers: Vec::new(),
+            left: 0,
         };
         let part = Part {
             subject: 0,

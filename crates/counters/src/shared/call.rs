@@ -56,6 +56,9 @@ pub struct Subject {
     /// Counters it replaces, by their place among the subjects: while it is untouched it has no more room than
     /// they have left.
     pub formers: Vec<usize>,
+    /// When a counter was left that it replaces and that lives in another slot; 0 if there is none. Of one that is
+    /// untouched everything was used up then.
+    pub left: Micros,
 }
 
 /// A limit in the store's units.

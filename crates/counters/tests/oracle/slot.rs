@@ -54,6 +54,7 @@ fn subject(subjects: &mut Vec<Subject>, level: &Level<'_>, now: Timestamp) -> us
             name,
             terms,
             formers: Vec::new(),
+            left: 0,
         });
         subjects.len() - 1
     });

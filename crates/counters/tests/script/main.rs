@@ -12,6 +12,7 @@ mod store;
 
 mod differential;
 mod exact;
+mod formers;
 mod logs;
 mod sentinels;
 mod writes;

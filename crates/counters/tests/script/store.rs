@@ -130,6 +130,7 @@ pub fn subject(number: u8, kind: Kind, limit: u64, capacity: u64, window: Micros
             },
         },
         formers: Vec::new(),
+        left: 0,
     }
 }
 

@@ -18,6 +18,8 @@ pub struct Book {
     lent: Vec<(u64, u64)>,
     /// What a log holds: since when, until when, how much.
     log: VecDeque<(u64, u64, u64)>,
+    /// When everything in a log was used up at the latest. Entries stay in order, if need be longer.
+    lost: u64,
     /// When something was last taken, in the store's time, which may go back a little.
     latest: u64,
     pub touched: bool,
@@ -66,6 +68,7 @@ impl Book {
             pages: VecDeque::new(),
             lent: Vec::new(),
             log: VecDeque::new(),
+            lost: 0,
             latest: 0,
             touched: false,
         }
@@ -77,7 +80,8 @@ impl Book {
         self.log.clear();
         self.latest = stamp;
         if self.is_log() {
-            let until = stamp + SECOND + self.nature.window_ns;
+            self.lost = stamp + SECOND;
+            let until = self.lost + self.nature.window_ns;
             self.log.push_back((0, until, numbers.limit));
         } else {
             let capacity = self.nature.rule(numbers).capacity;
@@ -163,8 +167,12 @@ impl Book {
             let owed = u128::from(rule.capacity - room) * u128::from(rule.window_ns);
             page.cell = Cell::owing(owed, page.cell.0[2]);
         }
-        page.leases.extend(leases);
-        self.lent.extend(leases);
+        // All of it until the last of it ends.
+        if let Some(until) = leases.iter().map(|(until, _)| *until).max() {
+            let lease = (until, leases.iter().map(|(_, amount)| amount).sum());
+            page.leases.push(lease);
+            self.lent.push(lease);
+        }
         self.turn_to(page, stamp);
     }
 
@@ -219,7 +227,10 @@ impl Book {
             self.log.pop_front();
         }
         // Entries stay in order, if need be a little longer.
-        let until = self.latest + hold + self.nature.window_ns;
+        let mut until = self.latest + hold + self.nature.window_ns;
+        if stamp < self.lost + self.nature.window_ns {
+            until = until.max(self.lost + self.nature.window_ns);
+        }
         self.log.push_back((stamp, until, cost));
     }
 

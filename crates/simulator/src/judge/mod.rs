@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_core::Algorithm;
 
-use crate::history::{Entry, History, Lack, Nature, Numbers, What};
+use crate::history::{Entry, History, Lack, Nature, Numbers, Replaced, What};
 use book::Book;
 use meter::Meter;
 
@@ -145,6 +145,12 @@ impl Judge<'_> {
         let Entry { at, stamp, home, .. } = *entry;
         let room = self.room_of_formers(counter, at, stamp);
         let began = self.began.get(&home).copied();
+        // One that lives elsewhere counts as used up when it was left.
+        let elsewhere = |former: &&Replaced| former.elsewhere;
+        let formers = self.natures[&counter].formers.iter().filter(elsewhere);
+        let left = formers.clone().map(|former| former.left.min(stamp)).max();
+        let known = formers.filter(|former| at < former.until);
+        let known_left = known.map(|former| former.left.min(stamp)).max();
         let Some(account) = self.accounts.get_mut(&counter) else {
             return;
         };
@@ -157,14 +163,14 @@ impl Judge<'_> {
             return;
         }
         for book in [&mut account.taken, &mut account.used] {
-            if let Some(began) = began {
-                book.use_up(numbers, began);
+            if let Some(lost) = began.max(left) {
+                book.use_up(numbers, lost);
             }
             if let Some(least) = room.at_least {
                 book.narrow(numbers, least, &room.leases, stamp);
             }
         }
-        if let Some(lost) = began.filter(|_| is_new) {
+        if let Some(lost) = began.max(known_left).filter(|_| is_new) {
             account.meter.was_lost(numbers, lost);
         }
         if let Some(room) = room.at_most.filter(|_| is_new) {
@@ -177,11 +183,10 @@ impl Judge<'_> {
         let nature = &self.natures[&counter];
         let mut room = Room::default();
         for former in &nature.formers {
-            let of_home = |nature: &Nature| nature.home == self.natures[&counter].home;
             let Some(account) = self.accounts.get_mut(&former.counter) else {
                 continue;
             };
-            if account.numbers.is_none() || !of_home(&self.natures[&former.counter]) {
+            if account.numbers.is_none() || former.elsewhere {
                 continue;
             }
             let least = account.taken.room(former.numbers, stamp);
@@ -257,9 +262,10 @@ impl Judge<'_> {
         let room = self.room_of_formers(counter, at, stamp);
         let account = self.accounts.get(&counter);
         let known = account.and_then(|account| account.numbers);
-        // A node may remember a denial by what held before.
+        // A node may remember a denial by what held before, or by older numbers than the store's.
         let told_lately = account.is_some_and(|account| at < account.told + REMEMBERED);
-        if local && (told_lately || (known.is_none() && !nature.formers.is_empty())) {
+        let behind = known.is_some_and(|known| known.revision > by.revision);
+        if local && (told_lately || behind || (known.is_none() && !nature.formers.is_empty())) {
             return None;
         }
         // Of two revisions the newer one holds; a node may know both.

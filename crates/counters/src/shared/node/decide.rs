@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use smallvec::SmallVec;
 use tollgate_core::{Cell, Decision, Level, Mode, Outcome, Retry, Timestamp};
 
-use super::super::call::Terms;
+use super::super::call::{Terms, micros};
 use super::claim::{Claim, Kept};
 use super::line::{Item, Line, Waiting};
 use super::pool::{Pool, Standing};
@@ -241,6 +241,7 @@ impl<W: Waiter> Node<W> {
             kept,
             levels: vec![(true, false, Cell::default()); asked.levels.len()],
             formers: Vec::new(),
+            left: Vec::new(),
         };
         for (place, level) in asked.levels.iter().enumerate() {
             let Some(pool) = locked.pool(level) else { continue };
@@ -260,7 +261,9 @@ impl<W: Waiter> Node<W> {
         }
         for (number, former) in asked.formers.iter().enumerate() {
             let place = former.level;
-            if asked.levels[place].home == home && former.home == home {
+            if asked.levels[place].home == home && former.home != home {
+                waiting.left.push((place, micros(former.left)));
+            } else if former.home == home && asked.levels[place].home == home {
                 let level = Level {
                     rule: former.rule,
                     calendar: former.calendar,

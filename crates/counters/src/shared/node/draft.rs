@@ -231,6 +231,13 @@ impl Draft {
     }
 
     fn add_formers<W>(&mut self, waiting: &Waiting<W>) {
+        for (place, left) in &waiting.left {
+            if let Some(item) = waiting.items.iter().find(|item| item.place == *place) {
+                let own = self.subject(item.name, &item.terms);
+                let known = &mut self.call.subjects[own].left;
+                *known = (*known).max(*left);
+            }
+        }
         for (place, name, terms) in &waiting.formers {
             let Some(item) = waiting.items.iter().find(|item| item.place == *place) else {
                 continue;
@@ -289,6 +296,7 @@ impl Draft {
             name,
             terms: *terms,
             formers: Vec::new(),
+            left: 0,
         });
         subjects.len() - 1
     }

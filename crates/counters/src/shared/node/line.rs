@@ -39,6 +39,8 @@ pub(super) struct Waiting<W> {
     /// All its levels, those of other homes filled in.
     pub(super) levels: Vec<(bool, bool, Cell)>,
     pub(super) formers: Vec<(usize, Name, Terms)>,
+    /// When counters of other homes were left that levels replace.
+    pub(super) left: Vec<(usize, Micros)>,
 }
 
 impl<W> Waiting<W> {

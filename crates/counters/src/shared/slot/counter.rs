@@ -66,7 +66,8 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// A counter that nothing is known of: everything was used up at `lost`, when the generation began.
+    /// A counter that nothing is known of: everything was used up at `lost`, when the generation began or a counter
+    /// was left that it replaces.
     pub(super) fn cold(began: Micros, lost: Micros, terms: &Terms, bug: Option<Bug>) -> Self {
         let mut counter = Self {
             began,
@@ -115,6 +116,11 @@ impl Counter {
 
     pub(super) fn is_changed(&self) -> bool {
         self.changed
+    }
+
+    /// Has it kept even if nothing is charged.
+    pub(super) fn change(&mut self) {
+        self.changed = true;
     }
 
     /// Of two revisions of its limit the newer one holds, whoever asks, and even if whoever told of it was denied.

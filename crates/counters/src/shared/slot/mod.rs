@@ -64,6 +64,8 @@ pub enum Bug {
     StaleRevisionWins,
     /// A bucket whose numbers change goes on as if nothing were on lease.
     ChangeForgetsLeases,
+    /// A counter that replaces one of another slot begins as if there had been none.
+    ForgetsOtherSlots,
     /// A denied stack charges its first level.
     DeniedCharges,
     /// A call that comes too late is run all the same.
@@ -212,11 +214,20 @@ impl Slot {
         };
         let mut subjects: Vec<(Counter, bool)> = Vec::new();
         for subject in &call.subjects {
+            let forgets = self.bug == Some(Bug::ForgetsOtherSlots);
+            let left = if forgets { 0 } else { subject.left };
             let (mut counter, known) = match kept(&subject.name) {
                 Some(counter) => (counter.clone(), true),
-                None => (Counter::cold(began, began_as, &subject.terms, self.bug), false),
+                None => {
+                    let lost = began_as.max(left.min(now));
+                    (Counter::cold(began, lost, &subject.terms, self.bug), false)
+                }
             };
             counter.agree(&subject.terms, now);
+            if !known && left > 0 {
+                // Once, whatever its clock says who tells of it.
+                counter.change();
+            }
             counter.settle(now);
             subjects.push((counter, known));
         }
