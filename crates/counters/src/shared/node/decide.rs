@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use smallvec::SmallVec;
 use tollgate_core::{Cell, Decision, Level, Mode, Outcome, Retry, Timestamp};
 
-use super::super::call::{Terms, micros};
+use super::super::call::Terms;
 use super::claim::{Claim, Kept};
 use super::line::{Item, Line, Waiting};
 use super::pool::{Pool, Standing};
@@ -262,7 +262,8 @@ impl<W: Waiter> Node<W> {
         for (number, former) in asked.formers.iter().enumerate() {
             let place = former.level;
             if asked.levels[place].home == home && former.home != home {
-                waiting.left.push((place, micros(former.left)));
+                // No earlier than it was.
+                waiting.left.push((place, former.left.nanos().div_ceil(1_000)));
             } else if former.home == home && asked.levels[place].home == home {
                 let level = Level {
                     rule: former.rule,
