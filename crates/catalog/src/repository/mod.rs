@@ -31,7 +31,8 @@ pub use changes::Changes;
 pub use database::Repository;
 pub use idempotency::{Claim, Claimed, Once};
 pub use ledger::{
-    Answering, Ask, Corrected, Correcting, Correction, Exchange, Kept, LedgerName, Row, SLOT_MS, Told, Usage,
+    Answering, Ask, Corrected, Correcting, Correction, Exchange, Kept, LedgerName, Replaced, Row, SLOT_MS,
+    Told, Usage,
 };
 pub use verify::Verified;
 

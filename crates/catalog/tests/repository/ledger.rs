@@ -1,7 +1,7 @@
 //! The ledger: marks that move within the limit whoever asks, and are there after everything.
 
 use tollgate_catalog::repository::{
-    Ask, Corrected, Correcting, Correction, Exchange, Kind, Repository, Told, Usage,
+    Ask, Corrected, Correcting, Correction, Exchange, Kind, Replaced, Repository, Told, Usage,
 };
 use tollgate_core::Timestamp;
 
@@ -175,6 +175,14 @@ async fn begins_periods(database: Database) {
     assert_eq!((told.granted, told.row.used, told.row.generation), (100, 0, 2));
 }
 
+fn former(number: u64, held: u64) -> Replaced {
+    Replaced {
+        name: name(number),
+        limit: 100,
+        held,
+    }
+}
+
 async fn opens_rows_with_the_room_of_those_they_replace(database: Database) {
     let repository = database.open().await;
     let old = Ask {
@@ -184,11 +192,18 @@ async fn opens_rows_with_the_room_of_those_they_replace(database: Database) {
     exchange(&repository, 1, NOW, &[old]).await;
     let new = Ask {
         needs: 500,
-        formers: vec![(name(1), 100), (name(9), 100)],
+        formers: vec![former(1, 0), former(9, 0)],
         ..ask(2, 1_000)
     };
     let told = exchange(&repository, 2, NOW, std::slice::from_ref(&new)).await[0];
     assert_eq!((told.granted, told.row.mark, told.row.used), (30, 1_000, 970));
+    // Of what the node held and will not spend any more it has the use.
+    let other = Ask {
+        needs: 500,
+        formers: vec![former(1, 20)],
+        ..ask(4, 1_000)
+    };
+    assert_eq!(exchange(&repository, 9, NOW, &[other]).await[0].granted, 50);
     // It is open by now.
     let told = exchange(&repository, 3, NOW, &[new]).await[0];
     assert_eq!(told.granted, 0);

@@ -16,7 +16,7 @@ use sqlx::{AnyConnection, Row as _};
 use tollgate_core::Timestamp;
 
 pub use adjust::{Answering, Corrected, Correcting, Correction};
-pub use row::{Ask, LedgerName, Row, Told};
+pub use row::{Ask, LedgerName, Replaced, Row, Told};
 pub use usage::{SLOT_MS, Usage};
 
 use super::address::Backend;
@@ -253,7 +253,7 @@ impl Repository {
         let mut names = Vec::new();
         for ask in asks {
             if rows.get(&ask.name).is_none_or(|row| row.generation == 0) {
-                names.extend(ask.formers.iter().map(|(name, _)| *name));
+                names.extend(ask.formers.iter().map(|former| former.name));
             }
         }
         if names.is_empty() {
@@ -316,9 +316,9 @@ impl Repository {
 
 /// What is left to a counter by those that it replaces.
 fn room(ask: &Ask, formers: &HashMap<LedgerName, Row>, now: Timestamp) -> u64 {
-    let left = ask.formers.iter().filter_map(|(name, limit)| {
-        let row = formers.get(name).filter(|row| !row.is_over(now))?;
-        Some(row.left(*limit))
+    let left = ask.formers.iter().filter_map(|former| {
+        let row = formers.get(&former.name).filter(|row| !row.is_over(now))?;
+        Some(row.left(former.limit).saturating_add(former.held))
     });
     left.min().unwrap_or(u64::MAX)
 }

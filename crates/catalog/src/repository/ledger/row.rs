@@ -20,6 +20,17 @@ pub struct Row {
     pub used: u64,
 }
 
+/// A counter that another replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replaced {
+    /// Which.
+    pub name: LedgerName,
+    /// The limit on it.
+    pub limit: u64,
+    /// What the node held of it, and will not spend any more.
+    pub held: u64,
+}
+
 /// What a node says about one counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ask {
@@ -49,8 +60,8 @@ pub struct Ask {
     pub wants: u64,
     /// How much room it may have at most when it is opened.
     pub room: u64,
-    /// Counters that it replaces, with their limits: when it is opened it has no more room than they have left.
-    pub formers: Vec<(LedgerName, u64)>,
+    /// Counters that it replaces: when it is opened it has no more room than they have left.
+    pub formers: Vec<Replaced>,
 }
 
 /// What the ledger says about one counter; of one that it does not know, nothing, in generation 0.
