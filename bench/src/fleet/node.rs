@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tollgate::clock;
-use tollgate::engine::{Engine, Undecided};
+use tollgate::engine::{Engine, Undecided, Wait};
 use tollgate::fleet::{Fleet, RedisSettings};
 use tollgate_catalog::Request;
 use tollgate_counters::Commit;
 use tollgate_counters::redis::Address;
-use tollgate_counters::shared::Wait;
 
 use super::server::Server;
 use crate::peers::engine;

@@ -25,7 +25,8 @@ pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {
 }
 
 pub(crate) fn charge(cell: Cell, cost: u64) -> Cell {
-    Cell([cell.0[0], cell.0[1].saturating_add(cost), 0])
+    let [end, count, allowance] = cell.0;
+    Cell([end, count.saturating_add(cost), allowance])
 }
 
 pub(crate) fn remaining(rule: &Rule, cell: Cell) -> u64 {

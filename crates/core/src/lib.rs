@@ -4,6 +4,7 @@
 //! integers, and every function gives the same answer for the same input. What is counted lives in a
 //! [`Cell`]; a store keeps cells by [`CounterKey`] and calls [`stack::decide`] on copies of them.
 
+mod allowance;
 mod bucket;
 pub mod calendar;
 mod cell;
@@ -16,6 +17,7 @@ mod sliding_counter;
 pub mod stack;
 mod time;
 
+pub use allowance::{Allowance, Chunk};
 pub use calendar::{BillingAnchor, Calendar, Period};
 pub use cell::Cell;
 pub use decision::{Decision, Retry};

@@ -78,6 +78,12 @@ impl Rule {
         cost == 0 || (self.limit > 0 && cost <= self.capacity)
     }
 
+    /// Whether it counts by calendar.
+    #[inline]
+    pub fn is_quota(&self) -> bool {
+        matches!(self.algorithm, Algorithm::Quota(_))
+    }
+
     /// Brings a cell to `now`: drained, or rolled into the present window. `overdraw` keeps a soft
     /// bucket's debt beyond its burst.
     #[inline]

@@ -8,4 +8,4 @@ pub mod redis;
 pub mod shared;
 mod sync;
 
-pub use memory::{Commit, MemoryStore, StoreFull};
+pub use memory::{Commit, MemoryStore, Places, StoreFull, Within};

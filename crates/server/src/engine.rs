@@ -13,16 +13,17 @@ use tollgate_catalog::model::{FailMode, PolicySet};
 use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{Decision, KeySeed, Mode, Timestamp};
 use tollgate_counters::shared::node::{Answer, Claim, Fail, Fallback};
-use tollgate_counters::shared::{SharedStore, Taken, Wait};
+use tollgate_counters::shared::{self, SharedStore, Taken};
 use tollgate_counters::{Commit, MemoryStore, StoreFull};
 
 use crate::clock;
+use crate::ledger::{self, Ledger};
 use crate::names::Names;
 
 /// Counters held at most unless configured: about 650 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
 
-/// A request that has to wait more often for the shared store does without.
+/// A request that has to wait more often does without.
 pub(crate) const MOST_WAITS: u32 = 8;
 
 /// The snapshot in force and the counters.
@@ -32,11 +33,41 @@ pub struct Engine {
     /// The catalogue's revision that the snapshot is of; 0 without one.
     revision: AtomicU64,
     /// The counters, or while a shared store is away those that are kept here meanwhile.
-    pub store: MemoryStore,
+    pub store: Arc<MemoryStore>,
     /// The counters of a fleet.
     shared: OnceLock<Arc<SharedStore>>,
+    /// What keeps the counters of quotas.
+    pub(crate) ledger: OnceLock<Arc<Ledger>>,
     /// Nothing is refused, everything reported.
-    shadow_all: bool,
+    pub(crate) shadow_all: bool,
+}
+
+/// What a request waits for.
+#[derive(Debug)]
+pub enum Wait {
+    /// The store that a fleet shares.
+    Shared(shared::Wait),
+    /// The ledger of quotas.
+    Ledger(ledger::Wait),
+}
+
+/// What it has heard.
+#[derive(Debug)]
+pub enum Heard {
+    /// From the store that a fleet shares.
+    Shared(Answer),
+    /// From the ledger of quotas.
+    Ledger(ledger::Answer),
+}
+
+impl Wait {
+    /// What is said, or that nothing is. Whoever will not decide again says so.
+    pub async fn answer(self, again: bool) -> Heard {
+        match self {
+            Self::Shared(wait) => Heard::Shared(wait.answer(again).await),
+            Self::Ledger(wait) => Heard::Ledger(wait.answer(again).await),
+        }
+    }
 }
 
 /// Why a request can't be decided.
@@ -48,11 +79,13 @@ pub enum Undecided {
     OrgUnreadable,
     /// The shared store is away, and some limit wants nothing decided without it.
     StoreAway,
+    /// The ledger is away, and some quota wants nothing decided without it.
+    LedgerAway,
     /// As many requests of its org wait for the shared store as may.
     Crowded,
     /// Its org asks more often than it may.
     TooOften(u64),
-    /// The shared store has to be heard first. Then [`Engine::resume`] goes on.
+    /// The shared store or the ledger has to be heard first. Then [`Engine::resume`] goes on.
     Waits(Wait),
 }
 
@@ -62,9 +95,10 @@ impl std::fmt::Display for Undecided {
             Self::StoreFull(full) => full.fmt(f),
             Self::OrgUnreadable => f.write_str("what is known of the org can't be read"),
             Self::StoreAway => f.write_str("the shared counters can't be reached"),
-            Self::Crowded => f.write_str("too many requests of this org wait for the shared counters"),
+            Self::LedgerAway => f.write_str("the ledger of quotas can't be reached"),
+            Self::Crowded => f.write_str("too many requests of this org wait already"),
             Self::TooOften(rate) => write!(f, "the org asks for more than {rate} decisions a second"),
-            Self::Waits(_) => f.write_str("the shared counters have not answered"),
+            Self::Waits(_) => f.write_str("its counters have not answered"),
         }
     }
 }
@@ -107,8 +141,9 @@ impl Engine {
             seed,
             snapshot: ArcSwap::from_pointee(snapshot),
             revision: AtomicU64::new(0),
-            store: MemoryStore::new(max_counters),
+            store: Arc::new(MemoryStore::new(max_counters)),
             shared: OnceLock::new(),
+            ledger: OnceLock::new(),
             shadow_all,
         })
     }
@@ -116,6 +151,11 @@ impl Engine {
     /// From now on counts where a fleet does.
     pub fn share(&self, shared: Arc<SharedStore>) {
         let _ = self.shared.set(shared);
+    }
+
+    /// From now on has quotas kept by a ledger.
+    pub fn keep_quotas(&self, ledger: Arc<Ledger>) {
+        let _ = self.ledger.set(ledger);
     }
 
     /// What makes hashes of ids.
@@ -161,6 +201,9 @@ impl Engine {
         if let Some(shared) = self.shared.get() {
             return self.ask(shared, checked, request, commit, Claim::default());
         }
+        if let Some(ledger) = self.ledger.get() {
+            return self.check_within(ledger, checked, request, commit, true);
+        }
         let Checked { stack, decision, .. } = &mut checked;
         let decided = self
             .store
@@ -184,9 +227,17 @@ impl Engine {
         request: &Request<'_>,
         commit: Commit,
         now: Timestamp,
-        answer: Answer,
+        heard: Heard,
     ) -> Result<Checked<'s>, Undecided> {
         let mut checked = self.resolve(snapshot, request, now)?;
+        let answer = match (heard, self.ledger.get()) {
+            (Heard::Shared(answer), _) => answer,
+            (Heard::Ledger(answer), Some(ledger)) => {
+                let waits = answer == ledger::Answer::Again;
+                return self.check_within(ledger, checked, request, commit, waits);
+            }
+            (Heard::Ledger(_), None) => return Err(Undecided::LedgerAway),
+        };
         match (answer, self.shared.get()) {
             (Answer::Decided(settled), _) => {
                 settled.fill(&checked.stack.levels, &mut checked.decision);
@@ -199,7 +250,7 @@ impl Engine {
         }
     }
 
-    /// Decides a request, and waits for the shared store if that must be.
+    /// Decides a request, and waits for the shared store or the ledger if that must be.
     pub async fn check_in_time<'s>(
         &self,
         snapshot: &'s Snapshot,
@@ -211,8 +262,8 @@ impl Engine {
         for waits in 1..=MOST_WAITS {
             match checked {
                 Err(Undecided::Waits(wait)) => {
-                    let answer = wait.answer(waits < MOST_WAITS).await;
-                    checked = self.resume(snapshot, request, commit, now, answer);
+                    let heard = wait.answer(waits < MOST_WAITS).await;
+                    checked = self.resume(snapshot, request, commit, now, heard);
                 }
                 decided => return decided,
             }
@@ -263,7 +314,7 @@ impl Engine {
         };
         match shared.decide(&names.asked(commit), claim, decision)? {
             Taken::Decided(at) => checked.now = at,
-            Taken::Waits(wait) => return Err(Undecided::Waits(wait)),
+            Taken::Waits(wait) => return Err(Undecided::Waits(Wait::Shared(wait))),
             Taken::Crowded if !self.shadow_all => return Err(Undecided::Crowded),
             Taken::Away | Taken::Crowded => return self.do_without(shared, checked, request, commit),
         }

@@ -16,6 +16,7 @@ pub mod exposure;
 pub mod fit;
 pub mod fleet;
 pub mod grpc;
+pub mod ledger;
 pub mod metrics;
 mod names;
 pub mod org_cap;

@@ -1,11 +1,12 @@
-//! What counters are called in a store that a fleet shares.
+//! What counters are called where others see them: in a store that a fleet shares, and in the ledger.
 
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::json;
 use tollgate_catalog::Request;
-use tollgate_catalog::model::Accuracy;
+use tollgate_catalog::model::{Accuracy, Dimension};
 use tollgate_catalog::snapshot::Stack;
 use tollgate_counters::Commit;
 use tollgate_counters::shared::call::Name;
@@ -31,6 +32,39 @@ impl Names<'_, '_, '_> {
             commit,
             details: self,
         }
+    }
+}
+
+impl Names<'_, '_, '_> {
+    /// Whose a level's counter is; empty where it is nobody's.
+    pub(crate) fn org(&self, place: usize) -> &str {
+        let org = self.request.org.filter(|_| self.stack.is_within_org(place));
+        org.unwrap_or_default()
+    }
+
+    /// What a level's counter is about, as JSON for people.
+    pub(crate) fn label(&self, place: usize) -> String {
+        let (limit, request) = (self.stack.limits[place], self.request);
+        let mut label = json!({
+            "policyId": limit.policy_id(),
+            "scope": limit.scope_name,
+            "endpointPattern": limit.pattern.to_string(),
+            "window": limit.window.to_string(),
+            "unit": limit.unit,
+            "environment": if request.test { "test" } else { "live" },
+        });
+        for dimension in limit.scope.dimensions() {
+            let (name, value) = match dimension {
+                Dimension::App => ("appId", request.app.map(str::to_owned)),
+                Dimension::Key => ("keyId", request.key.map(str::to_owned)),
+                Dimension::User => ("userId", request.user.map(str::to_owned)),
+                Dimension::Ip => ("ip", request.ip.map(|ip| ip.to_string())),
+                Dimension::Descriptor(name) => (name.as_str(), request.descriptor(name).map(str::to_owned)),
+                Dimension::Global | Dimension::Endpoint | Dimension::Org => continue,
+            };
+            label[name] = json!(value);
+        }
+        label.to_string()
     }
 }
 

@@ -16,6 +16,7 @@ use crate::data_plane::{DataPlane, Limits, Server};
 use crate::engine::{Engine, random_seed};
 use crate::fleet::Fleet;
 use crate::grpc;
+use crate::ledger::{Keeping, Ledger};
 use crate::metrics::{Metrics, Origin};
 use crate::org_cap::OrgCap;
 use crate::policies;
@@ -111,6 +112,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     let catalogue = catalogue.map_err(|error| format!("--database: {error}"))?;
     let (stop, stopped) = watch::channel(false);
     join_fleet(fleet.as_deref(), &engine).await;
+    let ledger = keep_ledger(&settings, fleet.as_deref(), &engine)?;
     let line = listening_line(&http, &grpc, &admin)?;
     let fail = |error: std::io::Error| format!("could not start: {error}");
     let data_plane = Arc::new(DataPlane {
@@ -148,9 +150,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         settings.max_connections,
         stopped.clone(),
     ));
-    let swept = engine.clone();
-    let swept = move || swept.store.sweep(SWEEP_GROUPS, clock::now());
-    tokio::spawn(sweep(swept, stopped.clone()));
+    sweep_counters(&engine, &stopped);
     if let Some(path) = settings.policies.clone() {
         tokio::spawn(policies::watch(
             path,
@@ -183,6 +183,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     let _ = stop.send(true);
     let _ = tokio::task::spawn_blocking(|| server.join()).await;
     let _ = tokio::join!(admin, grpc, follower);
+    end_ledger(ledger).await;
     if let (Some(fleet), Some(member)) = (fleet, member) {
         let _ = member.await;
         fleet.leave().await;
@@ -223,6 +224,38 @@ async fn join_fleet(fleet: Option<&Fleet>, engine: &Engine) {
     if let Some(fleet) = fleet {
         fleet.join().await;
         engine.share(fleet.shared.clone());
+    }
+}
+
+/// Has quotas kept by a ledger in the catalogue's database. Nodes of a fleet that have a file each have only Redis in
+/// common.
+fn keep_ledger(
+    settings: &Settings,
+    fleet: Option<&Fleet>,
+    engine: &Engine,
+) -> Result<Option<Keeping>, String> {
+    if fleet.is_some() {
+        return Ok(None);
+    }
+    let fail = |error: &dyn std::fmt::Display| format!("no quota ledger: {error}");
+    let repository = Repository::later(&settings.database).map_err(|error| fail(&error))?;
+    let node = getrandom::u64().map_err(|error| fail(&error))?;
+    let node = format!("{node:016x}");
+    let ledger = Arc::new(Ledger::new(
+        repository,
+        engine.store.clone(),
+        engine.seed(),
+        &settings.region,
+        node,
+    ));
+    engine.keep_quotas(ledger.clone());
+    Keeping::start(ledger).map(Some).map_err(|error| fail(&error))
+}
+
+/// Gives back what this node holds of quotas.
+async fn end_ledger(ledger: Option<Keeping>) {
+    if let Some(ledger) = ledger {
+        ledger.end().await;
     }
 }
 
@@ -351,6 +384,12 @@ fn listening_line(http: &TcpListener, grpc: &TcpListener, admin: &TcpListener) -
     Ok(format!(
         "tollgate listening http={http} grpc={grpc} admin={admin}"
     ))
+}
+
+fn sweep_counters(engine: &Arc<Engine>, stopped: &watch::Receiver<bool>) {
+    let swept = engine.store.clone();
+    let swept = move || swept.sweep(SWEEP_GROUPS, clock::now());
+    tokio::spawn(sweep(swept, stopped.clone()));
 }
 
 /// Forgets idle counters, one shard's slice at a time.

@@ -122,6 +122,22 @@ impl Repository {
         }
     }
 
+    /// Begins a transaction that writes what must not be lost once it is committed, whatever the server's default is.
+    pub(super) async fn begin_lasting(&self) -> Result<Transaction<'static, Any>, sqlx::Error> {
+        match self.address.backend {
+            // Its connections write everything so.
+            Backend::Sqlite => self.begin().await,
+            Backend::Postgres => {
+                let statement = concat!(
+                    begin_writing!(),
+                    "; SET LOCAL lock_timeout = '7s'; SELECT set_config('synchronous_commit', 'on', true) \
+                     WHERE current_setting('synchronous_commit') = 'off'"
+                );
+                self.pool.begin_with(statement).await
+            }
+        }
+    }
+
     /// Begins a transaction that reads the database as it is at its first statement.
     pub(super) async fn begin_reading(&self) -> Result<Transaction<'static, Any>, sqlx::Error> {
         match self.address.backend {

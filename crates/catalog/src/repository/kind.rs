@@ -4,7 +4,7 @@ use super::{Kind, RepositoryError};
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Tier,
         Self::Org,
         Self::User,
@@ -17,6 +17,7 @@ impl Kind {
         Self::Rollout,
         Self::Eras,
         Self::Token,
+        Self::Quota,
     ];
 
     /// Its name. Names are in databases, so they stay what they are.
@@ -34,6 +35,7 @@ impl Kind {
             Self::Rollout => "rollout",
             Self::Eras => "eras",
             Self::Token => "token",
+            Self::Quota => "quota",
         }
     }
 

@@ -31,7 +31,8 @@ macro_rules! step {
 }
 
 /// Every step, in order; the version of the tables is how many of them were taken.
-static STEPS: &[Step] = &[step! { |text|
+static STEPS: &[Step] = &[
+    step! { |text|
     concat!(
         "CREATE TABLE tollgate_entries (",
         "kind ", text!(), ", org ", text!(), ", id ", text!(), ", body ", text!(), ", revision BIGINT NOT NULL, ",
@@ -56,7 +57,29 @@ static STEPS: &[Step] = &[step! { |text|
         "response ", text!(), ", at_ms BIGINT NOT NULL, PRIMARY KEY (scope, key))",
     ),
     "CREATE INDEX tollgate_idempotency_by_age ON tollgate_idempotency (at_ms)",
-}];
+    },
+    step! { |text|
+    concat!(
+        "CREATE TABLE tollgate_ledger (",
+        "region ", text!(), ", name ", text!(), ", org ", text!(), ", label ", text!(), ", most BIGINT NOT NULL, ",
+        "generation BIGINT NOT NULL, starts BIGINT NOT NULL, ends BIGINT NOT NULL, ",
+        "mark BIGINT NOT NULL, used BIGINT NOT NULL, PRIMARY KEY (region, name))",
+    ),
+    "CREATE INDEX tollgate_ledger_of_org ON tollgate_ledger (region, org, name)",
+    "CREATE INDEX tollgate_ledger_by_end ON tollgate_ledger (ends)",
+    concat!(
+        "CREATE TABLE tollgate_ledger_nodes (",
+        "node ", text!(), " PRIMARY KEY, number BIGINT NOT NULL, at_ms BIGINT NOT NULL)",
+    ),
+    concat!(
+        "CREATE TABLE tollgate_usage (",
+        "region ", text!(), ", org ", text!(), ", app ", text!(), ", endpoint ", text!(), ", test BIGINT NOT NULL, ",
+        "at_ms BIGINT NOT NULL, allowed BIGINT NOT NULL, denied BIGINT NOT NULL, cost BIGINT NOT NULL, ",
+        "PRIMARY KEY (region, org, at_ms, app, endpoint, test))",
+    ),
+    "CREATE INDEX tollgate_usage_by_age ON tollgate_usage (at_ms)",
+    },
+];
 
 impl Repository {
     /// Takes the steps that are missing, one node at a time.

@@ -5,10 +5,12 @@
 //! audit of who changed what, each row chained to the one before by its hash. Writers take turns at the
 //! *head*, a single row that holds the last number and hash, so rows become visible in their order.
 //!
-//! Nothing here knows what an entry means.
+//! Nothing here knows what an entry means. Beside the catalogue stands the [*ledger*](Repository::exchange): what was
+//! used of each quota.
 //!
 //! The same SQL serves both databases, with columns of text and 64-bit integers that are never null. What
-//! differs is only how a transaction begins, the order of text in a definition, and how news arrives.
+//! differs is only how a transaction begins, the order of text in a definition, how an array is taken apart, and how
+//! news arrives.
 
 mod address;
 mod chain;
@@ -18,6 +20,7 @@ mod entries;
 mod idempotency;
 mod journal;
 mod kind;
+mod ledger;
 mod migrations;
 mod turn;
 mod verify;
@@ -27,6 +30,10 @@ use std::fmt;
 pub use changes::Changes;
 pub use database::Repository;
 pub use idempotency::{Claim, Claimed, Once};
+pub use ledger::{
+    Answering, Ask, Corrected, Correcting, Correction, Exchange, Kept, LedgerName, Replaced, Row, SLOT_MS,
+    Told, Usage,
+};
 pub use verify::Verified;
 
 /// What sort of thing an entry is.
@@ -56,6 +63,8 @@ pub enum Kind {
     Eras,
     /// A token for the control plane.
     Token,
+    /// What was used of a quota. It is in the ledger, and only its corrections are in the journal.
+    Quota,
 }
 
 /// Where an entry is: its kind, its org (empty for those of none) and its id.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use tollgate_core::{Algorithm, CounterKey, IdHash, KeySeed, Mode, Period, Rule, Timestamp};
+use tollgate_core::{CounterKey, IdHash, KeySeed, Mode, Period, Rule, Timestamp};
 
 use super::explain::Skip;
 use super::ids::Ids;
@@ -108,7 +108,7 @@ impl Limit {
     pub(super) fn new(policy: &Policy, routes: Routes, seed: KeySeed) -> Self {
         let values = &policy.values;
         let rule = policy.rule();
-        let quota = matches!(rule.algorithm, Algorithm::Quota(_));
+        let quota = rule.is_quota();
         let mut dimensions = policy.scope.dimensions().to_vec();
         dimensions.sort();
         Self {
@@ -329,7 +329,7 @@ impl Limit {
 
     /// Whether it counts by calendar.
     pub fn is_quota(&self) -> bool {
-        matches!(self.rule.algorithm, Algorithm::Quota(_))
+        self.rule.is_quota()
     }
 }
 

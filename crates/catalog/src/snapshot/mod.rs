@@ -22,7 +22,7 @@ mod woken;
 
 use std::sync::Arc;
 
-use tollgate_core::Timestamp;
+use tollgate_core::{Algorithm, Calendar, Timestamp};
 
 pub use archive::{Archive, Span};
 pub use explain::{Effective, Explanation, Skip, Verdict};
@@ -114,6 +114,24 @@ impl Snapshot {
         let Catalogue { sets, orgs } = &*self.catalogue;
         let known = org.and_then(|org| orgs.get(sets.active.seed.id(org.as_bytes()), org, sets));
         sets.deciding(known, org).0
+    }
+
+    /// The zone of an org, known or not.
+    pub fn zone_of(&self, org: &str) -> &jiff::tz::TimeZone {
+        &self.entry_of(Some(org)).zone
+    }
+
+    /// The present period of a quota for an org.
+    pub fn period_of(&self, org: &str, limit: &Limit, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
+        let entry = self.entry_of(Some(org));
+        let calendar = Calendar {
+            zone: limit.zone_of(entry),
+            anchor: entry.anchor,
+        };
+        match limit.rule.algorithm {
+            Algorithm::Quota(period) => Some(calendar.period(period, now)),
+            _ => None,
+        }
     }
 
     /// The limits of a tier, from broad to narrow, in the active set.

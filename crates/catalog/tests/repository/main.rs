@@ -8,6 +8,7 @@ mod database;
 mod entries;
 mod idempotency;
 mod journal;
+mod ledger;
 mod migrations;
 mod postgres;
 mod tls;

@@ -47,15 +47,46 @@ impl Front {
     /// Finds a counter and copies what a decision on `cost` needs of it.
     #[inline]
     pub(super) fn load(&mut self, rule: &Rule, key: CounterKey, cost: u64, now: Timestamp) -> (Found, Cell) {
-        if rule.algorithm != Algorithm::SlidingLog {
-            let identity = key.identity();
-            for place in (0..HOT).rev() {
-                if self.identities[place] == identity && self.heat[place] > 0 {
-                    return (Found::Hot(place), self.cells[place]);
-                }
-            }
+        if rule.algorithm != Algorithm::SlidingLog
+            && let Some(hot) = self.hot(key.identity())
+        {
+            return hot;
         }
         self.shard.load(rule, key, cost, now)
+    }
+
+    #[inline]
+    fn hot(&self, identity: Identity) -> Option<(Found, Cell)> {
+        for place in (0..HOT).rev() {
+            if self.identities[place] == identity && self.heat[place] > 0 {
+                return Some((Found::Hot(place), self.cells[place]));
+            }
+        }
+        None
+    }
+
+    /// Finds a cell that belongs to no log.
+    pub(super) fn find(&self, key: CounterKey) -> Option<(Found, Cell)> {
+        let identity = key.identity();
+        self.hot(identity).or_else(|| self.shard.find(identity))
+    }
+
+    /// Overwrites a quota's cell that was found.
+    pub(super) fn put(&mut self, found: Found, key: CounterKey, cell: Cell, now: Timestamp) {
+        let expires = tick_after(cell.0[0]);
+        match found {
+            Found::Hot(place) => {
+                self.cells[place] = cell;
+                self.expires[place] = expires;
+            }
+            Found::Cell(_) => self.shard.store(found, cell, expires, 0, now),
+            Found::Absent | Found::Log(..) => self.shard.keep(key.identity(), cell, expires),
+        }
+    }
+
+    /// Adds a quota's cell.
+    pub(super) fn add(&mut self, key: CounterKey, cell: Cell) {
+        self.shard.add(key.identity(), cell, tick_after(cell.0[0]));
     }
 
     /// Overwrites a counter that was found.

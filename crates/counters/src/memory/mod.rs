@@ -5,6 +5,7 @@
 //! written back. An org's levels share a shard, so its stack takes one lock; only limits that span orgs
 //! add others. The locks are let go before anything is divided or shown.
 
+mod bound;
 mod directory;
 mod front;
 mod segment;
@@ -12,9 +13,10 @@ mod shard;
 mod tick;
 
 use smallvec::SmallVec;
-use tollgate_core::{Cell, Decision, Former, Level, Outcomes, Timestamp};
+use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Outcomes, Timestamp};
 
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use bound::{Bound, OfLedger, Unbounded};
 use front::Front;
 use shard::Found;
 
@@ -25,6 +27,18 @@ pub enum Commit {
     Charge,
     /// Answer as a real decision would, and change nothing.
     DryRun,
+}
+
+/// Levels by their places in a stack.
+pub type Places = SmallVec<[usize; 2]>;
+
+/// How far a decision on quotas that a ledger keeps has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Within {
+    /// It is made. For these quotas it is time to take more of the ledger.
+    Decided(Places),
+    /// Nothing is decided or charged: of these quotas the ledger has to be asked first.
+    Short(Places),
 }
 
 /// The store holds as many counters as it may, and none of those can be forgotten yet.
@@ -122,22 +136,89 @@ impl MemoryStore {
         commit: Commit,
         decision: &mut Decision,
     ) -> Result<(), StoreFull> {
-        let first = levels.first().map_or(0, |level| shard_index(level.home));
-        let alone = formers.is_empty() && levels.iter().all(|level| shard_index(level.home) == first);
-        if alone {
-            let shard = One(self.shards[first].0.lock());
-            self.decide_locked(shard, levels, formers, now, commit, decision)?;
-        } else {
-            let shards = self.lock_many(levels, formers);
-            self.decide_locked(shards, levels, formers, now, commit, decision)?;
-        }
-        decision.sum_up(levels, now);
+        let stack = (levels, formers);
+        self.decide_with(stack, now, commit, decision, Unbounded)?;
         Ok(())
     }
 
-    /// The critical section. What it is given to hold is let go on return.
+    /// The same where a ledger keeps the quotas: none is counted further than it allows, but for those that are let
+    /// off.
     #[inline]
-    fn decide_locked(
+    pub fn decide_within(
+        &self,
+        levels: &[Level<'_>],
+        formers: &[Former<'_>],
+        now: Timestamp,
+        commit: Commit,
+        decision: &mut Decision,
+        let_off: &[usize],
+    ) -> Result<Within, StoreFull> {
+        self.decide_with((levels, formers), now, commit, decision, OfLedger::new(let_off))
+    }
+
+    #[inline]
+    fn decide_with<B: Bound>(
+        &self,
+        (levels, formers): (&[Level<'_>], &[Former<'_>]),
+        now: Timestamp,
+        commit: Commit,
+        decision: &mut Decision,
+        mut bound: B,
+    ) -> Result<Within, StoreFull> {
+        let first = levels.first().map_or(0, |level| shard_index(level.home));
+        let alone = formers.is_empty() && levels.iter().all(|level| shard_index(level.home) == first);
+        let decided = if alone {
+            let shard = One(self.shards[first].0.lock());
+            self.decide_locked(shard, levels, formers, now, commit, decision, &mut bound)?
+        } else {
+            let shards = self.lock_many(levels, formers);
+            self.decide_locked(shards, levels, formers, now, commit, decision, &mut bound)?
+        };
+        if !decided {
+            *decision = Decision::pending();
+            return Ok(Within::Short(bound.places()));
+        }
+        decision.sum_up(levels, now);
+        Ok(Within::Decided(bound.places()))
+    }
+
+    /// Looks at a quota's cell under its lock, and perhaps puts another in its place. A new one needs room.
+    pub fn amend(
+        &self,
+        key: CounterKey,
+        home: u64,
+        now: Timestamp,
+        change: impl FnOnce(Option<Cell>) -> Option<Cell>,
+    ) -> Result<(), StoreFull> {
+        let mut shard = self.shards[shard_index(home)].0.lock();
+        let found = shard.find(key);
+        let Some(cell) = change(found.map(|(_, cell)| cell)) else {
+            return Ok(());
+        };
+        match found {
+            Some((found, _)) => shard.put(found, key, cell, now),
+            None => {
+                let before = shard.weight();
+                if !self.has_room(&shard) {
+                    let gone = shard.sweep(SWEEP_WHEN_FULL, now);
+                    self.account(before, shard.weight(), gone);
+                    if !self.has_room(&shard) {
+                        self.refused.fetch_add(1, Ordering::Relaxed);
+                        return Err(StoreFull);
+                    }
+                }
+                let before = shard.weight();
+                shard.add(key, cell);
+                self.account(before, shard.weight(), 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// The critical section. What it is given to hold is let go on return. Says whether the stack is decided.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "it is one function in two versions")]
+    fn decide_locked<B: Bound>(
         &self,
         mut shards: impl Locked,
         levels: &[Level<'_>],
@@ -145,7 +226,8 @@ impl MemoryStore {
         now: Timestamp,
         commit: Commit,
         decision: &mut Decision,
-    ) -> Result<(), StoreFull> {
+        bound: &mut B,
+    ) -> Result<bool, StoreFull> {
         let mut found: SmallVec<[Found; 4]> = SmallVec::new();
         let (mut absent, mut grows) = (false, false);
         for (place, level) in levels.iter().enumerate() {
@@ -166,15 +248,22 @@ impl MemoryStore {
             }
             found.push(at);
             decision.look(level, cell, now);
+            if let Some(outcome) = decision.outcomes.last() {
+                bound.look(place, level, outcome);
+            }
+        }
+        if bound.is_short(decision.allowed) {
+            return Ok(false);
         }
         decision.charge(levels, now);
         if !decision.allowed || commit == Commit::DryRun {
-            return Ok(());
+            return Ok(true);
         }
         if grows {
             self.make_room(&mut shards, levels, &mut found, &decision.outcomes, now)?;
         }
         for charge in charges(levels, &found, &decision.outcomes) {
+            bound.charged(charge.place, charge.level, charge.cell);
             if !matches!(charge.found, Found::Absent) {
                 let shard = shards.shard(charge.level.home);
                 let before = shard.weight();
@@ -196,7 +285,16 @@ impl MemoryStore {
                 }
             }
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// The least that any of some counters has left, of those that were touched.
+    pub fn room_left<'a>(&self, formers: impl Iterator<Item = &'a Former<'a>>, now: Timestamp) -> u64 {
+        let left = formers.filter_map(|former| {
+            let mut shard = self.shards[shard_index(former.home)].0.lock();
+            left_of(&mut shard, former, now)
+        });
+        left.min().unwrap_or(u64::MAX)
     }
 
     /// Forgets counters that are as good as untouched in the next shard, looking at no more than `groups`
@@ -294,18 +392,21 @@ fn inherit<'a>(
     formers: impl Iterator<Item = &'a Former<'a>>,
     now: Timestamp,
 ) -> Cell {
-    let mut room = level.rule.capacity;
-    for former in formers {
-        let (found, cell) = shards.shard(former.home).load(former.rule, former.key, 0, now);
-        if !matches!(found, Found::Absent) {
-            let cell = former.rule.advance(cell, former.calendar, now, false);
-            room = room.min(former.rule.remaining(cell, now));
-        }
+    let left = formers.filter_map(|former| left_of(shards.shard(former.home), former, now));
+    match left.min() {
+        Some(room) if room < level.rule.capacity => level.rule.opened_with(room, level.calendar, now),
+        _ => Cell::default(),
     }
-    if room == level.rule.capacity {
-        return Cell::default();
+}
+
+/// What a counter has left, if it was touched.
+fn left_of(shard: &mut Front, former: &Former<'_>, now: Timestamp) -> Option<u64> {
+    let (found, cell) = shard.load(former.rule, former.key, 0, now);
+    if matches!(found, Found::Absent) {
+        return None;
     }
-    level.rule.opened_with(room, level.calendar, now)
+    let cell = former.rule.advance(cell, former.calendar, now, false);
+    Some(former.rule.remaining(cell, now))
 }
 
 fn shard_index(home: u64) -> usize {
@@ -314,6 +415,7 @@ fn shard_index(home: u64) -> usize {
 
 /// A level's new cell, and where it goes.
 struct Charge<'a> {
+    place: usize,
     level: &'a Level<'a>,
     found: Found,
     cell: Cell,
@@ -328,6 +430,7 @@ fn charges<'a>(
 ) -> impl Iterator<Item = Charge<'a>> {
     let charged = (0..levels.len()).filter(|place| counts(levels, outcomes, *place));
     charged.map(|place| Charge {
+        place,
         level: &levels[place],
         found: found[place],
         cell: outcomes[place].cell,

@@ -72,6 +72,18 @@ impl Shard {
         }
     }
 
+    /// Finds a cell that belongs to no log.
+    pub(super) fn find(&self, identity: Identity) -> Option<(Found, Cell)> {
+        let place = self.cells.find(identity)?;
+        Some((Found::Cell(place), self.cells.get(place)))
+    }
+
+    /// Adds a cell that is not there yet.
+    pub(super) fn add(&mut self, identity: Identity, cell: Cell, expires: u32) {
+        self.weight += 1;
+        self.cells.insert(identity, cell, expires);
+    }
+
     /// Overwrites a cell that is there, wherever it is by now.
     pub(super) fn keep(&mut self, identity: Identity, cell: Cell, expires: u32) {
         if let Some(place) = self.cells.find(identity) {
@@ -81,11 +93,11 @@ impl Shard {
 
     /// Adds a counter that was absent. A log begins with all that its summary says is used.
     pub(super) fn insert(&mut self, rule: &Rule, key: CounterKey, after: Cell, expires: u32, now: Timestamp) {
-        self.weight += 1;
         if rule.algorithm != Algorithm::SlidingLog {
-            self.cells.insert(key.identity(), after, expires);
+            self.add(key.identity(), after, expires);
             return;
         }
+        self.weight += 1;
         let mut log = Log::default();
         log.push(after.0[0], now);
         let index = if let Some(index) = self.free_logs.pop() {

@@ -163,7 +163,7 @@ impl Contents {
                     .set(place, secrets.iter().map(|secret| secret.hash).collect());
                 return secrets;
             }
-            Kind::Org | Kind::Override | Kind::User | Kind::Reset | Kind::App => {}
+            Kind::Org | Kind::Override | Kind::User | Kind::Reset | Kind::App | Kind::Quota => {}
         }
         Vec::new()
     }
@@ -198,7 +198,7 @@ impl Contents {
 
 /// Whether an entry of this kind ends the demonstration.
 pub(super) fn matters(kind: Kind) -> bool {
-    !matches!(kind, Kind::Token)
+    !matches!(kind, Kind::Token | Kind::Quota)
 }
 
 fn document<T: Document>(entry: &Entry) -> Option<T> {

@@ -26,12 +26,14 @@ mod openapi;
 mod orgs;
 mod overrides;
 mod policies;
+mod quotas;
 mod reset;
 pub mod role;
 mod rollouts;
 mod route;
 mod rule;
 mod server;
+mod statement;
 mod tiers;
 mod token;
 mod tokens;
@@ -97,6 +99,8 @@ fn groups() -> Vec<Group> {
         overrides::group(),
         effective::group(),
         reset::group(),
+        quotas::group(),
+        statement::group(),
         tokens::group(),
         audit::group(),
         fleet::group(),

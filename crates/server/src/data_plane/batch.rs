@@ -8,15 +8,13 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tollgate_counters::Commit;
-use tollgate_counters::shared::Wait;
-use tollgate_counters::shared::node::Answer;
 
 use super::check::{read, write_item};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
 use crate::answer::{Problem, write_problem};
 use crate::check_body::{CheckBody, read_object};
-use crate::engine::Undecided;
+use crate::engine::{Heard, Undecided, Wait};
 
 /// How many requests a batch may hold.
 const MAX_REQUESTS: usize = 1_000;
@@ -42,7 +40,7 @@ enum Item {
     /// The shared store is asked, for so many times now.
     Waits(Wait, u32),
     /// It has answered.
-    Heard(Answer, u32),
+    Heard(Heard, u32),
     /// This is the decision.
     Written(Vec<u8>),
 }
@@ -61,7 +59,7 @@ impl Progress {
     }
 
     /// Notes what the store says.
-    pub(super) fn heard(&mut self, index: usize, answer: Answer, times: u32) {
+    pub(super) fn heard(&mut self, index: usize, answer: Heard, times: u32) {
         self.items[index] = Item::Heard(answer, times);
     }
 }

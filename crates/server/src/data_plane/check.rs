@@ -1,13 +1,12 @@
 //! `POST /v1/check`: one decision.
 
 use tollgate_counters::Commit;
-use tollgate_counters::shared::node::Answer;
 
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered, query_value};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers};
 use crate::check_body::{BodyError, CheckBody, read_object};
-use crate::engine::{Checked, Undecided};
+use crate::engine::{Checked, Heard, Undecided};
 
 pub(super) fn answer(
     plane: &DataPlane,
@@ -50,7 +49,7 @@ impl DataPlane {
         turn: &'s Turn,
         request: &tollgate_catalog::Request<'_>,
         commit: Commit,
-        answer: Option<Answer>,
+        answer: Option<Heard>,
     ) -> Result<Checked<'s>, Undecided> {
         let started = std::time::Instant::now();
         let (snapshot, now) = (turn.snapshot(), turn.now);
@@ -66,6 +65,13 @@ impl DataPlane {
         };
         if commit == Commit::Charge {
             self.metrics.observe_decision(&checked, started.elapsed());
+            if let Some(ledger) = self.engine.ledger.get() {
+                let class = checked
+                    .stack
+                    .class
+                    .and_then(|class| snapshot.classes().get(class as usize));
+                ledger.tallies.add(&checked, request, class.map(|class| &**class));
+            }
         }
         Ok(checked)
     }

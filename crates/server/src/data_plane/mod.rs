@@ -22,10 +22,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use tollgate_counters::shared::Wait;
 
 use crate::answer::{HeaderStyles, Problem};
-use crate::engine::{Engine, Undecided};
+use crate::engine::{Engine, Undecided, Wait};
 use crate::metrics::Metrics;
 use crate::org_cap::OrgCap;
 
@@ -64,7 +63,7 @@ struct Asked<'a, 'b> {
 /// Why a route has not answered.
 enum Unanswered {
     Problem(Problem),
-    /// For the shared store.
+    /// For the shared store or the ledger.
     Waits(Wait),
     /// For the shared store, some requests of a batch.
     AllWait(Progress),

@@ -1,4 +1,4 @@
-//! A request's turn: what it is decided by, and how it goes on after it had to wait for the shared store.
+//! A request's turn: what it is decided by, and how it goes on after it had to wait for the shared store or the ledger.
 //!
 //! Routes are plain functions. One that can't decide yet says what it [`Waits`] for; the connection waits, and calls
 //! it again with what it has heard. The request is then read once more, which costs far less than the way to the store.
@@ -13,12 +13,10 @@ use std::time::Instant;
 use arc_swap::Guard;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
-use tollgate_counters::shared::Wait;
-use tollgate_counters::shared::node::Answer;
 
 use super::batch::Progress;
 use crate::clock;
-use crate::engine::{Engine, MOST_WAITS};
+use crate::engine::{Engine, Heard, MOST_WAITS, Wait};
 
 /// The snapshot a request is decided by: borrowed, or while it waits held on to.
 enum Held {
@@ -36,7 +34,7 @@ pub(super) struct Turn {
     /// How far a batch has come.
     pub(super) progress: Cell<Option<Progress>>,
     /// What it waited for.
-    pub(super) answer: Cell<Option<Answer>>,
+    pub(super) answer: Cell<Option<Heard>>,
     /// How often it has waited.
     waits: u32,
 }

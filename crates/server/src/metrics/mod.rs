@@ -8,6 +8,7 @@ mod certificates;
 mod fleet;
 mod histogram;
 mod labels;
+mod ledger;
 mod oidc;
 
 use std::sync::Arc;
@@ -354,6 +355,9 @@ impl Collector for Scrape {
         }
         if let Some(fleet) = &self.fleet {
             fleet::encode(fleet, &mut encoder)?;
+        }
+        if let Some(ledger) = self.engine.ledger.get() {
+            ledger::encode(ledger, &mut encoder)?;
         }
         self.metrics.certificates.encode(&mut encoder)?;
         self.metrics.oidc.encode(clock::now(), &mut encoder)

@@ -23,6 +23,7 @@ mod openapi;
 mod orgs;
 mod overrides;
 mod policies;
+mod quotas;
 mod reset;
 mod restart;
 mod rollout_rules;

@@ -24,6 +24,11 @@ fn in_path(name: &str, collection: &str) -> Value {
         ("appId", _) => ("Id", "The app, within its org.", "web"),
         ("keyId", _) => ("Id", "The key, within its org.", "mobile"),
         ("userId", _) => ("Id", "The user, within the org.", "u7"),
+        ("quotaId", _) => (
+            "QuotaId",
+            "The quota's counter, as the list of quotas names it.",
+            "0190a1b2c3d4e5f60718293a4b5c6d7e",
+        ),
         ("tier", _) => ("Id", "The tier's name.", "Enterprise"),
         ("id", "policies") => ("PolicyId", "The policy.", "enterprise-records"),
         ("id", "rollouts") => ("PolicyId", "The rollout.", "summer"),
@@ -55,6 +60,7 @@ pub(super) fn reference(name: &str) -> Value {
 pub(in super::super) fn query_name(component: &str) -> &str {
     match component {
         "auditCursor" => "cursor",
+        "statementFormat" => "format",
         name => name,
     }
 }
@@ -101,6 +107,16 @@ pub(super) fn components() -> Map<String, Value> {
             "format",
             json!({"type": "string", "enum": ["json", "jsonl"], "default": "json"}),
             "`jsonl` exports all, one row a line, oldest first.",
+        ),
+        query(
+            "statementFormat",
+            json!({"type": "string", "enum": ["json", "csv"], "default": "json"}),
+            "`csv` has a line for each app, class of endpoint and environment.",
+        ),
+        query(
+            "month",
+            json!({"type": "string", "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])$"}),
+            "Which month; the present one if left out.",
         ),
         header(
             "If-Match",

@@ -59,8 +59,8 @@ pub struct World {
     server: Server,
     pub admin: Admin,
     tokens: BTreeMap<Caller, String>,
-    /// The ids of an override and of a token of each org.
-    ids: BTreeMap<&'static str, (String, String)>,
+    /// The ids of an override, of a token and of a quota's counter of each org.
+    ids: BTreeMap<&'static str, [String; 3]>,
 }
 
 const OWN: &str = "own-corp";
@@ -79,7 +79,12 @@ impl World {
                 &json!({"id": id, "orgTier": "Enterprise", "limit": 9, "window": "1h"}),
             );
         }
-        let ids = [OWN, FOREIGN].map(|org| (org, furnish(&admin, org))).into();
+        let quota =
+            json!({"id": "enterprise-day", "orgTier": "Enterprise", "limit": 1_000_000, "window": "month"});
+        admin.set(POLICIES, &quota);
+        let ids = [OWN, FOREIGN]
+            .map(|org| (org, furnish(&server, &admin, org)))
+            .into();
         let mut tokens = BTreeMap::new();
         for caller in Caller::ALL {
             if let Some(role) = caller.role() {
@@ -165,10 +170,9 @@ impl World {
                 ("{tier}", _) | ("{id}", "policies") => "spare",
                 ("{id}", "rollouts") if operation.method == "DELETE" => "spring",
                 ("{id}", "rollouts") => "summer",
-                ("{id}", "overrides") => {
-                    of_org.map_or("00000000000000000000", |(override_id, _)| override_id)
-                }
-                ("{id}", "tokens") => of_org.map_or("0000000000000000", |(_, token)| token),
+                ("{id}", "overrides") => of_org.map_or("00000000000000000000", |[id, ..]| id),
+                ("{id}", "tokens") => of_org.map_or("0000000000000000", |[_, id, _]| id),
+                ("{quotaId}", _) => of_org.map_or("00000000000000000000000000000000", |[.., id]| id),
                 (unknown, _) if unknown.starts_with('{') => {
                     panic!(
                         "{}: say here what {unknown} may be, and furnish an org with it",
@@ -197,9 +201,9 @@ impl World {
     }
 
     /// What nobody but those who see everything may be told of.
-    pub fn foreign(&self) -> [&str; 3] {
-        let (override_id, token) = &self.ids[FOREIGN];
-        [FOREIGN, override_id, token]
+    pub fn foreign(&self) -> [&str; 4] {
+        let [override_id, token, quota] = &self.ids[FOREIGN];
+        [FOREIGN, override_id, token, quota]
     }
 }
 
@@ -211,8 +215,8 @@ fn org(place: Place) -> &'static str {
     }
 }
 
-/// Makes an org and one of everything it can have. The answers are the ids of its override and of its token.
-fn furnish(admin: &Admin, org: &str) -> (String, String) {
+/// Makes an org and one of everything it can have. The answers are the ids of its override, its token and its quota.
+fn furnish(server: &Server, admin: &Admin, org: &str) -> [String; 3] {
     admin.set(&format!("/v1/orgs/{org}"), &json!({"tier": "Enterprise"}));
     let app = json!({"name": format!("the app of {org}")});
     admin.set(&format!("/v1/orgs/{org}/apps/web"), &app);
@@ -226,6 +230,8 @@ fn furnish(admin: &Admin, org: &str) -> (String, String) {
         .expect(201);
     let token = json!({"role": "tenant-viewer", "orgId": org, "name": format!("a token of {org}")});
     let token = admin.post("/v1/tokens", &token).expect(201);
-    let id = |value: &Value| value["id"].as_str().unwrap().to_owned();
-    (id(&made), id(&token))
+    server.allowed(&json!({"orgId": org}));
+    let quotas = admin.items(&format!("/v1/orgs/{org}/quotas"));
+    let id = |value: &Value| value.as_str().unwrap().to_owned();
+    [id(&made["id"]), id(&token["id"]), id(&quotas[0]["quotaId"])]
 }

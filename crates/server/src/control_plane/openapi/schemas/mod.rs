@@ -6,6 +6,7 @@ mod explained;
 mod object;
 mod platform;
 mod policy;
+mod quota;
 mod rollout;
 mod tenant;
 mod words;
@@ -21,6 +22,7 @@ pub(super) fn components() -> Map<String, Value> {
     let all = [
         words::schemas(),
         policy::schemas(),
+        quota::schemas(),
         rollout::schemas(),
         tenant::schemas(),
         platform::schemas(),

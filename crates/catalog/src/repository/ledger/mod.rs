@@ -1,0 +1,373 @@
+//! The ledger: what was used of each quota, in the database (docs/ledger.md).
+//!
+//! Everything a node says to it is one transaction about any number of counters, an exchange. Rows are locked in the
+//! order of their names, so that nodes can't wait for each other in a circle; what is done with each is [`Row`]'s.
+
+mod adjust;
+mod row;
+mod usage;
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row as _};
+use tollgate_core::Timestamp;
+
+pub use adjust::{Answering, Corrected, Correcting, Correction};
+pub use row::{Ask, LedgerName, Replaced, Row, Told};
+pub use usage::{SLOT_MS, Usage};
+
+use super::address::Backend;
+use super::database::in_time;
+use super::{Repository, RepositoryError};
+
+/// All that a node says to the ledger at once.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    /// Whose counters: regions count apart.
+    pub region: &'a str,
+    /// The node, by an id that no other run of it has.
+    pub node: &'a str,
+    /// One more than the node's last.
+    pub number: i64,
+    /// The node's time.
+    pub now: Timestamp,
+    /// Each counter at most once.
+    pub asks: &'a [Ask],
+    /// What orgs used since the last one, each kind at most once.
+    pub usage: &'a [Usage],
+}
+
+/// A row with what it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Which counter.
+    pub name: LedgerName,
+    /// Whose it is.
+    pub org: String,
+    /// What it is about, as JSON.
+    pub label: String,
+    /// The limit it was last asked about with.
+    pub limit: u64,
+    /// Its numbers.
+    pub row: Row,
+}
+
+impl Kept {
+    /// The name as text.
+    pub fn id(&self) -> String {
+        hex(&self.name)
+    }
+
+    /// The name of a text, if it is one.
+    pub fn name_of(id: &str) -> Option<LedgerName> {
+        unhex(id).ok()
+    }
+}
+
+/// How long rows are kept after their period: long enough for a look at the last month.
+const KEPT_NS: u64 = 40 * 86_400 * 1_000_000_000;
+/// How long usage is kept: more than a year of months.
+const USAGE_KEPT_MS: u64 = 400 * 86_400_000;
+/// How long a node is remembered that says nothing.
+const NODE_KEPT_MS: i64 = 86_400_000;
+/// How recently a node must have been heard of to count as alive.
+const ALIVE_MS: i64 = 10_000;
+
+impl Repository {
+    /// Whether other nodes may use the same ledger.
+    pub fn is_shared(&self) -> bool {
+        self.address.backend == Backend::Postgres
+    }
+
+    /// Does what a node asks, all of it or nothing, and answers in the order of the asks.
+    pub async fn exchange(&self, exchange: &Exchange<'_>) -> Result<Vec<Told>, RepositoryError> {
+        in_time(self.exchange_now(exchange)).await
+    }
+
+    /// The number of a node's last exchange that was done; 0 if there is none.
+    pub async fn last_exchange(&self, node: &str) -> Result<i64, RepositoryError> {
+        let query = sqlx::query("SELECT number FROM tollgate_ledger_nodes WHERE node = $1").bind(node);
+        let row = in_time(query.fetch_optional(&self.pool)).await?;
+        Ok(row.map_or(Ok(0), |row| row.try_get(0))?)
+    }
+
+    /// How many nodes have lately used the ledger.
+    pub async fn ledger_nodes(&self, now: Timestamp) -> Result<u64, RepositoryError> {
+        let since = signed(now.millis()).saturating_sub(ALIVE_MS);
+        let query = sqlx::query("SELECT COUNT(*) FROM tollgate_ledger_nodes WHERE at_ms > $1").bind(since);
+        let row = in_time(query.fetch_one(&self.pool)).await?;
+        Ok(unsigned(row.try_get(0)?))
+    }
+
+    /// At most `limit` rows of an org, those after a name, in the order of their names.
+    pub async fn ledger_of(
+        &self,
+        region: &str,
+        org: &str,
+        after: Option<&LedgerName>,
+        limit: i64,
+    ) -> Result<Vec<Kept>, RepositoryError> {
+        let query = sqlx::query(
+            "SELECT name, generation, starts, ends, mark, used, org, label, most FROM tollgate_ledger \
+             WHERE region = $1 AND org = $2 AND name > $3 ORDER BY name LIMIT $4",
+        )
+        .bind(region)
+        .bind(org)
+        .bind(after.map(hex).unwrap_or_default())
+        .bind(limit.max(0));
+        let rows = in_time(query.fetch_all(&self.pool)).await?;
+        rows.iter().map(kept).collect()
+    }
+
+    /// Forgets rows whose period is long over, and nodes that are long gone.
+    pub async fn tidy_ledger(&self, now: Timestamp) -> Result<(), RepositoryError> {
+        let ended = signed(now.nanos().saturating_sub(KEPT_NS));
+        let rows = sqlx::query("DELETE FROM tollgate_ledger WHERE ends < $1").bind(ended);
+        in_time(rows.execute(&self.pool)).await?;
+        let used = signed(now.millis().saturating_sub(USAGE_KEPT_MS));
+        let usage = sqlx::query("DELETE FROM tollgate_usage WHERE at_ms < $1").bind(used);
+        in_time(usage.execute(&self.pool)).await?;
+        let gone = signed(now.millis()).saturating_sub(NODE_KEPT_MS);
+        let nodes = sqlx::query("DELETE FROM tollgate_ledger_nodes WHERE at_ms < $1").bind(gone);
+        in_time(nodes.execute(&self.pool)).await?;
+        Ok(())
+    }
+
+    async fn exchange_now(&self, exchange: &Exchange<'_>) -> Result<Vec<Told>, RepositoryError> {
+        let Exchange {
+            region, now, asks, ..
+        } = *exchange;
+        let mut transaction = self.begin_lasting().await?;
+        self.number(&mut transaction, exchange).await?;
+        self.open_rows(&mut transaction, region, asks).await?;
+        let mut rows = HashMap::new();
+        if !asks.is_empty() {
+            let names = asks.iter().map(|ask| ask.name).collect();
+            rows = self.lock(&mut transaction, region, names).await?;
+        }
+        let formers = self.formers(&mut transaction, region, asks, &rows).await?;
+        let (mut told, mut changed) = (Vec::with_capacity(asks.len()), Vec::new());
+        for ask in asks {
+            let Some(row) = rows.get_mut(&ask.name) else {
+                // It was there when the node last asked, and was tidied away since. Nothing is granted without a row.
+                told.push(Told::default());
+                continue;
+            };
+            let before = *row;
+            let room = room(ask, &formers, now);
+            told.push(row.exchange(ask, room, now, self.is_shared()));
+            if *row != before || ask.relabel {
+                changed.push((ask, *row));
+            }
+        }
+        self.write_rows(&mut transaction, region, &changed).await?;
+        self.add_usage(&mut transaction, region, exchange.usage).await?;
+        transaction.commit().await?;
+        Ok(told)
+    }
+
+    /// Notes that this exchange was done, with it.
+    async fn number(
+        &self,
+        connection: &mut AnyConnection,
+        exchange: &Exchange<'_>,
+    ) -> Result<(), sqlx::Error> {
+        sqlx::query(
+            "INSERT INTO tollgate_ledger_nodes (node, number, at_ms) VALUES ($1, $2, $3) \
+             ON CONFLICT (node) DO UPDATE SET number = excluded.number, at_ms = excluded.at_ms",
+        )
+        .bind(exchange.node)
+        .bind(exchange.number)
+        .bind(signed(exchange.now.millis()))
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+
+    /// Makes the rows that this node does not know of, if they are not there.
+    async fn open_rows(
+        &self,
+        connection: &mut AnyConnection,
+        region: &str,
+        asks: &[Ask],
+    ) -> Result<(), sqlx::Error> {
+        let new = asks.iter().filter(|ask| ask.generation == 0);
+        let new: Vec<Value> = new
+            .map(|ask| json!([hex(&ask.name), ask.org, ask.label]))
+            .collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let statement = format!(
+            "INSERT INTO tollgate_ledger (region, name, org, label, most, generation, starts, ends, mark, used) \
+             SELECT $1, value ->> 0, value ->> 1, value ->> 2, 0, 0, 0, 0, 0, 0 FROM {} WHERE true \
+             ORDER BY value ->> 0 ON CONFLICT (region, name) DO NOTHING",
+            self.elements()
+        );
+        sqlx::query(sqlx::AssertSqlSafe(statement))
+            .bind(region)
+            .bind(Value::from(new).to_string())
+            .execute(connection)
+            .await?;
+        Ok(())
+    }
+
+    /// Reads rows, which nobody else can change until the transaction ends.
+    async fn lock(
+        &self,
+        connection: &mut AnyConnection,
+        region: &str,
+        names: Vec<LedgerName>,
+    ) -> Result<HashMap<LedgerName, Row>, RepositoryError> {
+        // SQLite's transaction has the whole file to itself.
+        let lock = if self.is_shared() { " FOR UPDATE" } else { "" };
+        let statement = format!(
+            "SELECT name, generation, starts, ends, mark, used FROM tollgate_ledger WHERE region = $1 \
+             AND name IN (SELECT value ->> 0 FROM {}) ORDER BY name{lock}",
+            self.elements()
+        );
+        let names: Vec<Value> = names.iter().map(|name| json!([hex(name)])).collect();
+        let rows = sqlx::query(sqlx::AssertSqlSafe(statement))
+            .bind(region)
+            .bind(Value::from(names).to_string())
+            .fetch_all(connection)
+            .await?;
+        let row = |row: &AnyRow| {
+            let (name, numbers) = read(row)?;
+            Ok((unhex(&name)?, numbers))
+        };
+        rows.iter().map(row).collect()
+    }
+
+    /// The rows that rows replace which are about to be opened.
+    async fn formers(
+        &self,
+        connection: &mut AnyConnection,
+        region: &str,
+        asks: &[Ask],
+        rows: &HashMap<LedgerName, Row>,
+    ) -> Result<HashMap<LedgerName, Row>, RepositoryError> {
+        let mut names = Vec::new();
+        for ask in asks {
+            if rows.get(&ask.name).is_none_or(|row| row.generation == 0) {
+                names.extend(ask.formers.iter().map(|former| former.name));
+            }
+        }
+        if names.is_empty() {
+            return Ok(HashMap::new());
+        }
+        self.lock(connection, region, names).await
+    }
+
+    async fn write_rows(
+        &self,
+        connection: &mut AnyConnection,
+        region: &str,
+        changed: &[(&Ask, Row)],
+    ) -> Result<(), sqlx::Error> {
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let rows = changed.iter().map(|(ask, row)| {
+            let numbers = [
+                row.generation,
+                row.starts,
+                row.ends,
+                row.mark,
+                row.used,
+                ask.limit,
+            ];
+            let [generation, starts, ends, mark, used, limit] = numbers.map(signed);
+            // What it is about may be told otherwise since a change of policies.
+            let label = if ask.relabel { ask.label.as_str() } else { "" };
+            json!([hex(&ask.name), generation, starts, ends, mark, used, limit, label])
+        });
+        // They are there: with an update from a list SQLite would go through the list for each row.
+        let statement = format!(
+            "INSERT INTO tollgate_ledger AS known \
+             (region, name, org, label, most, generation, starts, ends, mark, used) \
+             SELECT $1, value ->> 0, '', value ->> 7, CAST(value ->> 6 AS BIGINT), CAST(value ->> 1 AS BIGINT), \
+             CAST(value ->> 2 AS BIGINT), CAST(value ->> 3 AS BIGINT), CAST(value ->> 4 AS BIGINT), \
+             CAST(value ->> 5 AS BIGINT) FROM {} WHERE true ON CONFLICT (region, name) DO UPDATE \
+             SET label = CASE WHEN excluded.label = '' THEN known.label ELSE excluded.label END, \
+             most = excluded.most, generation = excluded.generation, starts = excluded.starts, \
+             ends = excluded.ends, mark = excluded.mark, used = excluded.used",
+            self.elements()
+        );
+        sqlx::query(sqlx::AssertSqlSafe(statement))
+            .bind(region)
+            .bind(rows.collect::<Value>().to_string())
+            .execute(connection)
+            .await?;
+        Ok(())
+    }
+
+    /// The elements of the JSON array that is a statement's second argument, as a table of one column, `value`.
+    fn elements(&self) -> &'static str {
+        match self.address.backend {
+            Backend::Sqlite => "json_each($2)",
+            Backend::Postgres => "json_array_elements($2::json) AS items(value)",
+        }
+    }
+}
+
+/// What is left to a counter by those that it replaces.
+fn room(ask: &Ask, formers: &HashMap<LedgerName, Row>, now: Timestamp) -> u64 {
+    let left = ask.formers.iter().filter_map(|former| {
+        let row = formers.get(&former.name).filter(|row| !row.is_over(now))?;
+        Some(row.left(former.limit).saturating_add(former.held))
+    });
+    left.min().unwrap_or(u64::MAX)
+}
+
+fn kept(row: &AnyRow) -> Result<Kept, RepositoryError> {
+    let (name, numbers) = read(row)?;
+    Ok(Kept {
+        name: unhex(&name)?,
+        row: numbers,
+        org: row.try_get(6)?,
+        label: row.try_get(7)?,
+        limit: unsigned(row.try_get(8)?),
+    })
+}
+
+fn read(row: &AnyRow) -> Result<(String, Row), sqlx::Error> {
+    let number = |place: usize| row.try_get(place).map(unsigned);
+    Ok((
+        row.try_get(0)?,
+        Row {
+            generation: number(1)?,
+            starts: number(2)?,
+            ends: number(3)?,
+            mark: number(4)?,
+            used: number(5)?,
+        },
+    ))
+}
+
+fn hex(name: &LedgerName) -> String {
+    let mut text = String::with_capacity(32);
+    for byte in name {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+fn unhex(text: &str) -> Result<LedgerName, RepositoryError> {
+    let digits = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let number = u128::from_str_radix(text, 16).ok().filter(|_| digits);
+    number.map(u128::to_be_bytes).ok_or_else(|| {
+        RepositoryError::Content(format!("the ledger holds a counter of the unknown name {text:?}"))
+    })
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

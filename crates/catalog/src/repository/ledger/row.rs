@@ -1,0 +1,240 @@
+//! A row of the ledger, and what becomes of it in an exchange. Pure: no database, no clock.
+
+use tollgate_core::Timestamp;
+
+/// What a counter is called: the same on every node and in every version.
+pub type LedgerName = [u8; 16];
+
+/// The numbers of a row. Times are nanoseconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Row {
+    /// Which period of the row this is; 0 for one that was never opened.
+    pub generation: u64,
+    /// When the period began.
+    pub starts: u64,
+    /// When it ends.
+    pub ends: u64,
+    /// What nodes may have let through in it.
+    pub mark: u64,
+    /// What they have told that they let through.
+    pub used: u64,
+}
+
+/// A counter that another replaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replaced {
+    /// Which.
+    pub name: LedgerName,
+    /// The limit on it.
+    pub limit: u64,
+    /// What the node held of it, and will not spend any more.
+    pub held: u64,
+}
+
+/// What a node says about one counter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ask {
+    /// Which counter.
+    pub name: LedgerName,
+    /// Whose it is; empty where nobody's.
+    pub org: String,
+    /// What it is about, as JSON.
+    pub label: String,
+    /// The label may not be what the row has.
+    pub relabel: bool,
+    /// The limit on it.
+    pub limit: u64,
+    /// The period by the node's calendar: its start and end.
+    pub period: (u64, u64),
+    /// The generation that the node knows; 0 if none.
+    pub generation: u64,
+    /// What it let through since it last told.
+    pub spent: u64,
+    /// Of that, what it let through without having been allowed to.
+    pub owes: u64,
+    /// What it gives back.
+    pub gives: u64,
+    /// What requests wait for.
+    pub needs: u64,
+    /// What it would like to have besides.
+    pub wants: u64,
+    /// How much room it may have at most when it is opened.
+    pub room: u64,
+    /// Counters that it replaces: when it is opened it has no more room than they have left.
+    pub formers: Vec<Replaced>,
+}
+
+/// What the ledger says about one counter; of one that it does not know, nothing, in generation 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Told {
+    /// The row as it is now.
+    pub row: Row,
+    /// What was added to the mark for the node to spend.
+    pub granted: u64,
+    /// What was added since it was spent already.
+    pub owed: u64,
+}
+
+/// Where nodes share a row, the part of what is left that one may take ahead.
+const SHARE: u64 = 8;
+
+impl Row {
+    /// Whether its period is over.
+    pub fn is_over(&self, now: Timestamp) -> bool {
+        self.ends <= now.nanos()
+    }
+
+    /// What is left of a limit on it.
+    pub fn left(&self, limit: u64) -> u64 {
+        limit.saturating_sub(self.mark)
+    }
+
+    /// Does what a node asks. `room` is what the rows that this one replaces have left.
+    pub fn exchange(&mut self, ask: &Ask, room: u64, now: Timestamp, shared: bool) -> Told {
+        let known = self.generation;
+        if self.is_over(now) {
+            let opened = if known == 0 { room.min(ask.room) } else { u64::MAX };
+            let opened = ask.limit.saturating_sub(opened);
+            *self = Self {
+                generation: known + 1,
+                starts: ask.period.0,
+                ends: ask.period.1,
+                mark: opened,
+                used: opened,
+            };
+        }
+        let mut owed = 0;
+        // What was spent before anything was known was spent in the period that is counted now.
+        if ask.generation == self.generation || ask.generation == 0 {
+            owed = ask.owes;
+            self.mark = self.mark.saturating_add(owed);
+            self.used = self.used.saturating_add(ask.spent).min(self.mark);
+            self.mark = self.mark.saturating_sub(ask.gives).max(self.used);
+        }
+        let left = self.left(ask.limit);
+        let ahead = if shared { left / SHARE } else { left };
+        let granted = ask.needs.saturating_add(ask.wants.min(ahead)).min(left);
+        self.mark += granted;
+        Told {
+            row: *self,
+            granted,
+            owed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ask(needs: u64, wants: u64) -> Ask {
+        Ask {
+            name: [0; 16],
+            org: String::new(),
+            label: String::new(),
+            relabel: false,
+            limit: 100,
+            period: (0, 1_000),
+            generation: 0,
+            spent: 0,
+            owes: 0,
+            gives: 0,
+            needs,
+            wants,
+            room: u64::MAX,
+            formers: Vec::new(),
+        }
+    }
+
+    fn at(nanos: u64) -> Timestamp {
+        Timestamp::from_nanos(nanos)
+    }
+
+    #[test]
+    fn grants_as_far_as_the_limit() {
+        let mut row = Row::default();
+        let told = row.exchange(&ask(1, 59), u64::MAX, at(1), false);
+        assert_eq!((told.granted, row.mark, row.generation), (60, 60, 1));
+        let told = row.exchange(&ask(50, 10), u64::MAX, at(2), false);
+        assert_eq!((told.granted, row.mark), (40, 100));
+        assert_eq!(row.exchange(&ask(1, 1), u64::MAX, at(3), false).granted, 0);
+        // A lowered limit takes nothing back, and grants nothing.
+        let lowered = Ask {
+            limit: 50,
+            ..ask(1, 1)
+        };
+        assert_eq!(row.exchange(&lowered, u64::MAX, at(4), false).granted, 0);
+        assert_eq!(row.mark, 100);
+    }
+
+    #[test]
+    fn shares_what_is_left_but_not_what_is_needed() {
+        let mut row = Row::default();
+        assert_eq!(row.exchange(&ask(4, 90), u64::MAX, at(1), true).granted, 4 + 12);
+        assert_eq!(row.exchange(&ask(84, 90), u64::MAX, at(1), true).granted, 84);
+    }
+
+    #[test]
+    fn a_period_runs_to_its_end_and_then_another_begins() {
+        let mut row = Row::default();
+        row.exchange(&ask(80, 0), u64::MAX, at(1), false);
+        // The calendar has changed meanwhile.
+        let other = Ask {
+            period: (0, 500),
+            ..ask(30, 0)
+        };
+        assert_eq!(row.exchange(&other, u64::MAX, at(600), false).granted, 20);
+        let next = Ask {
+            period: (1_000, 2_000),
+            generation: 1,
+            spent: 70,
+            gives: 10,
+            ..ask(30, 0)
+        };
+        let told = row.exchange(&next, u64::MAX, at(1_000), false);
+        // What is told of the period that is over does not count in the new one.
+        assert_eq!((told.granted, row.mark, row.used), (30, 30, 0));
+        assert_eq!((row.generation, row.starts, row.ends), (2, 1_000, 2_000));
+        // A clock that went back goes on in it.
+        assert_eq!(row.exchange(&ask(80, 0), u64::MAX, at(999), false).granted, 70);
+    }
+
+    #[test]
+    fn what_comes_back_can_be_granted_again_but_not_what_was_used() {
+        let mut row = Row::default();
+        row.exchange(&ask(100, 0), u64::MAX, at(1), false);
+        let back = Ask {
+            generation: 1,
+            spent: 60,
+            gives: 40,
+            ..ask(0, 0)
+        };
+        row.exchange(&back, u64::MAX, at(2), false);
+        assert_eq!((row.mark, row.used), (60, 60));
+        // Nobody can give back what was told to be used.
+        row.exchange(&back, u64::MAX, at(2), false);
+        assert!(row.used <= row.mark && row.mark == 60);
+    }
+
+    #[test]
+    fn what_is_owed_counts_past_the_limit() {
+        let mut row = Row::default();
+        let owing = Ask {
+            spent: 120,
+            owes: 120,
+            ..ask(1, 0)
+        };
+        let told = row.exchange(&owing, u64::MAX, at(1), false);
+        assert_eq!((told.owed, told.granted, row.mark, row.used), (120, 0, 120, 120));
+    }
+
+    #[test]
+    fn begins_with_no_more_room_than_what_it_replaces() {
+        let mut row = Row::default();
+        let told = row.exchange(&ask(50, 0), 30, at(1), false);
+        assert_eq!((told.granted, row.mark, row.used), (30, 100, 70));
+        // Only when it is opened for the first time.
+        let told = row.exchange(&ask(50, 0), 30, at(1_000), false);
+        assert_eq!((told.granted, row.mark), (50, 50));
+    }
+}

@@ -1,0 +1,398 @@
+//! The ledger: marks that move within the limit whoever asks, and are there after everything.
+
+use tollgate_catalog::repository::{
+    Ask, Corrected, Correcting, Correction, Exchange, Kind, Replaced, Repository, Told, Usage,
+};
+use tollgate_core::Timestamp;
+
+use crate::cases;
+use crate::database::{Database, author};
+
+cases!(
+    grants_no_more_than_the_limit_to_many_nodes,
+    keeps_what_was_granted,
+    knows_which_exchange_was_done,
+    begins_periods,
+    opens_rows_with_the_room_of_those_they_replace,
+    lists_the_rows_of_an_org,
+    tidies_what_is_long_over,
+    grants_nothing_for_rows_that_are_gone,
+    is_corrected_by_hand,
+    adds_usage_up,
+    takes_ten_thousand_rows_at_once
+);
+
+const DAY: u64 = 86_400 * 1_000_000_000;
+const NOW: u64 = 20_000 * DAY + DAY / 2;
+
+fn name(number: u64) -> [u8; 16] {
+    let mut name = [7; 16];
+    name[..8].copy_from_slice(&number.to_be_bytes());
+    name
+}
+
+fn ask(number: u64, limit: u64) -> Ask {
+    Ask {
+        name: name(number),
+        org: "acme".to_owned(),
+        label: "{}".to_owned(),
+        relabel: false,
+        limit,
+        period: (20_000 * DAY, 20_001 * DAY),
+        generation: 0,
+        spent: 0,
+        owes: 0,
+        gives: 0,
+        needs: 0,
+        wants: 0,
+        room: u64::MAX,
+        formers: Vec::new(),
+    }
+}
+
+async fn exchange(repository: &Repository, number: i64, now: u64, asks: &[Ask]) -> Vec<Told> {
+    let exchange = Exchange {
+        region: "local",
+        node: "node",
+        number,
+        now: Timestamp::from_nanos(now),
+        asks,
+        usage: &[],
+    };
+    repository.exchange(&exchange).await.unwrap()
+}
+
+async fn grants_no_more_than_the_limit_to_many_nodes(database: Database) {
+    const NODES: u64 = 4;
+    const LIMIT: u64 = 1_000;
+    let mut nodes = Vec::new();
+    for node in 0..NODES {
+        let repository = database.open().await;
+        nodes.push(tokio::spawn(async move {
+            let mut granted = [0; 3];
+            for round in 0..40 {
+                // In another order on each node, to meet the others half way.
+                let asks: Vec<Ask> = (0..3)
+                    .map(|number| Ask {
+                        needs: 11 + round % 7,
+                        wants: 5,
+                        ..ask((number + node) % 3, LIMIT)
+                    })
+                    .collect();
+                let id = format!("node-{node}");
+                let exchange = Exchange {
+                    region: "local",
+                    node: &id,
+                    number: 1,
+                    now: Timestamp::from_nanos(NOW),
+                    asks: &asks,
+                    usage: &[],
+                };
+                let told = repository.exchange(&exchange).await.unwrap();
+                for (place, told) in told.iter().enumerate() {
+                    granted[usize::try_from((place as u64 + node) % 3).unwrap()] += told.granted;
+                    assert!(told.row.mark <= LIMIT);
+                }
+            }
+            granted
+        }));
+    }
+    let mut granted = [0; 3];
+    for node in nodes {
+        for (sum, part) in granted.iter_mut().zip(node.await.unwrap()) {
+            *sum += part;
+        }
+    }
+    assert_eq!(granted, [LIMIT; 3]);
+    let repository = database.open().await;
+    assert_eq!(
+        repository.ledger_nodes(Timestamp::from_nanos(NOW)).await.unwrap(),
+        NODES
+    );
+}
+
+async fn keeps_what_was_granted(database: Database) {
+    let repository = database.open().await;
+    let first = Ask {
+        needs: 30,
+        ..ask(1, 100)
+    };
+    let told = exchange(&repository, 1, NOW, &[first]).await[0];
+    assert_eq!((told.granted, told.row.mark, told.row.generation), (30, 30, 1));
+    repository.close().await;
+    let again = database.open().await;
+    let told = exchange(&again, 1, NOW, &[ask(1, 100)]).await[0];
+    assert_eq!((told.granted, told.row.mark, told.row.used), (0, 30, 0));
+    let report = Ask {
+        generation: 1,
+        spent: 25,
+        gives: 5,
+        ..ask(1, 100)
+    };
+    let told = exchange(&again, 2, NOW, &[report]).await[0];
+    assert_eq!((told.row.mark, told.row.used), (25, 25));
+    // Regions count apart.
+    let elsewhere = Exchange {
+        region: "elsewhere",
+        node: "other",
+        number: 1,
+        now: Timestamp::from_nanos(NOW),
+        asks: &[ask(1, 100)],
+        usage: &[],
+    };
+    assert_eq!(again.exchange(&elsewhere).await.unwrap()[0].row.mark, 0);
+}
+
+async fn knows_which_exchange_was_done(database: Database) {
+    let repository = database.open().await;
+    assert_eq!(repository.last_exchange("node").await.unwrap(), 0);
+    exchange(&repository, 7, NOW, &[ask(1, 100)]).await;
+    exchange(&repository, 8, NOW, &[]).await;
+    assert_eq!(repository.last_exchange("node").await.unwrap(), 8);
+    assert_eq!(repository.last_exchange("another").await.unwrap(), 0);
+}
+
+async fn begins_periods(database: Database) {
+    let repository = database.open().await;
+    let full = Ask {
+        needs: 100,
+        ..ask(1, 100)
+    };
+    exchange(&repository, 1, NOW, std::slice::from_ref(&full)).await;
+    let next = Ask {
+        period: (20_001 * DAY, 20_002 * DAY),
+        generation: 1,
+        spent: 90,
+        ..full
+    };
+    // Until its end it is the same period, to the last nanosecond.
+    let told = exchange(&repository, 2, 20_001 * DAY - 1, std::slice::from_ref(&next)).await[0];
+    assert_eq!(
+        (told.granted, told.row.used, told.row.ends),
+        (0, 90, 20_001 * DAY)
+    );
+    let told = exchange(&repository, 3, 20_001 * DAY, &[next]).await[0];
+    assert_eq!((told.granted, told.row.used, told.row.generation), (100, 0, 2));
+}
+
+fn former(number: u64, held: u64) -> Replaced {
+    Replaced {
+        name: name(number),
+        limit: 100,
+        held,
+    }
+}
+
+async fn opens_rows_with_the_room_of_those_they_replace(database: Database) {
+    let repository = database.open().await;
+    let old = Ask {
+        needs: 70,
+        ..ask(1, 100)
+    };
+    exchange(&repository, 1, NOW, &[old]).await;
+    let new = Ask {
+        needs: 500,
+        formers: vec![former(1, 0), former(9, 0)],
+        ..ask(2, 1_000)
+    };
+    let told = exchange(&repository, 2, NOW, std::slice::from_ref(&new)).await[0];
+    assert_eq!((told.granted, told.row.mark, told.row.used), (30, 1_000, 970));
+    // Of what the node held and will not spend any more it has the use.
+    let other = Ask {
+        needs: 500,
+        formers: vec![former(1, 20)],
+        ..ask(4, 1_000)
+    };
+    assert_eq!(exchange(&repository, 9, NOW, &[other]).await[0].granted, 50);
+    // It is open by now.
+    let told = exchange(&repository, 3, NOW, &[new]).await[0];
+    assert_eq!(told.granted, 0);
+    // What is not in the ledger may have left even less.
+    let tight = Ask {
+        needs: 10,
+        room: 4,
+        ..ask(3, 50)
+    };
+    assert_eq!(exchange(&repository, 4, NOW, &[tight]).await[0].granted, 4);
+}
+
+async fn lists_the_rows_of_an_org(database: Database) {
+    let repository = database.open().await;
+    let asks: Vec<Ask> = (1..=5)
+        .map(|number| Ask {
+            org: if number == 3 { "other" } else { "acme" }.to_owned(),
+            label: format!("{{\"n\":{number}}}"),
+            needs: number,
+            ..ask(number, 100)
+        })
+        .collect();
+    exchange(&repository, 1, NOW, &asks).await;
+    let rows = repository.ledger_of("local", "acme", None, 3).await.unwrap();
+    let marks: Vec<u64> = rows.iter().map(|kept| kept.row.mark).collect();
+    assert_eq!(marks, [1, 2, 4]);
+    assert_eq!((rows[0].label.as_str(), rows[0].limit), ("{\"n\":1}", 100));
+    let rest = repository
+        .ledger_of("local", "acme", Some(&rows[2].name), 3)
+        .await;
+    let rest = rest.unwrap();
+    assert_eq!((rest.len(), rest[0].name), (1, name(5)));
+}
+
+async fn tidies_what_is_long_over(database: Database) {
+    let repository = database.open().await;
+    exchange(&repository, 1, NOW, &[ask(1, 100)]).await;
+    let later = |days: u64| Timestamp::from_nanos(NOW + days * DAY);
+    repository.tidy_ledger(later(30)).await.unwrap();
+    assert_eq!(
+        repository
+            .ledger_of("local", "acme", None, 9)
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    repository.tidy_ledger(later(50)).await.unwrap();
+    assert_eq!(
+        repository
+            .ledger_of("local", "acme", None, 9)
+            .await
+            .unwrap()
+            .len(),
+        0
+    );
+    assert_eq!(repository.last_exchange("node").await.unwrap(), 0);
+}
+
+async fn grants_nothing_for_rows_that_are_gone(database: Database) {
+    let repository = database.open().await;
+    let gone = Ask {
+        generation: 3,
+        needs: 5,
+        ..ask(1, 100)
+    };
+    assert_eq!(exchange(&repository, 1, NOW, &[gone]).await, [Told::default()]);
+}
+
+async fn is_corrected_by_hand(database: Database) {
+    let repository = database.open().await;
+    let first = Ask {
+        needs: 90,
+        ..ask(1, 100)
+    };
+    exchange(&repository, 1, NOW, &[first]).await;
+    let report = Ask {
+        generation: 1,
+        spent: 60,
+        ..ask(1, 100)
+    };
+    exchange(&repository, 2, NOW, &[report]).await;
+    let author = tollgate_catalog::repository::Author {
+        at_ms: i64::try_from(NOW / 1_000_000).unwrap(),
+        ..author()
+    };
+    let (name, repository) = (name(1), &repository);
+    let correct = async |org: &str, correction, dry_run| {
+        let correcting = Correcting {
+            place: ("local", org, &name),
+            correction,
+            author: &author,
+            dry_run,
+            once: None,
+        };
+        repository.correct(&correcting).await.unwrap()
+    };
+    for dry_run in [true, false] {
+        let Corrected::Done(rows) = correct("acme", Correction::Grant(50), dry_run).await else {
+            panic!("it is there");
+        };
+        // The node still holds 30.
+        let numbers = rows.map(|kept| (kept.row.used, kept.row.mark));
+        assert_eq!(numbers, [(60, 90), (10, 40)]);
+    }
+    let too_much = correct("acme", Correction::Grant(11), false).await;
+    assert_eq!(too_much, Corrected::TooMuch(10));
+    let absent = correct("other", Correction::Used(0), false).await;
+    assert_eq!(absent, Corrected::Absent);
+    let Corrected::Done(rows) = correct("acme", Correction::Used(70), false).await else {
+        panic!("it is there");
+    };
+    assert_eq!((rows[1].row.used, rows[1].row.mark), (70, 100));
+    let journal = repository.journal(0, 10).await.unwrap();
+    assert_eq!(journal.len(), 2);
+    assert_eq!(journal[0].place.kind, Kind::Quota);
+    assert_eq!(journal[0].after.as_deref(), Some(r#"{"used":10,"quota":{}}"#));
+    assert_eq!(repository.verify().await.unwrap().broken, None);
+}
+
+async fn adds_usage_up(database: Database) {
+    let repository = database.open().await;
+    let used = |org: &str, app: &str, test, at_ms| Usage {
+        org: org.to_owned(),
+        app: app.to_owned(),
+        endpoint: "heavy".to_owned(),
+        test,
+        at_ms,
+        allowed: 10,
+        denied: 3,
+        cost: 50,
+    };
+    let usage = [
+        used("acme", "web", false, 1_000),
+        used("acme", "", false, 1_000),
+        used("acme", "web", true, 1_000),
+        used("acme", "web", false, 2_000),
+        used("acme", "web", false, 3_000),
+        used("other", "web", false, 1_000),
+    ];
+    for number in 1..=2 {
+        let exchange = Exchange {
+            region: "local",
+            node: "node",
+            number,
+            now: Timestamp::from_nanos(NOW),
+            asks: &[],
+            usage: &usage,
+        };
+        repository.exchange(&exchange).await.unwrap();
+    }
+    let found = repository
+        .usage_of("local", "acme", (1_000, 3_000))
+        .await
+        .unwrap();
+    let lines: Vec<_> = found
+        .iter()
+        .map(|used| (used.app.as_str(), used.test, used.allowed, used.denied, used.cost))
+        .collect();
+    assert_eq!(
+        lines,
+        [
+            ("", false, 20, 6, 100),
+            ("web", false, 40, 12, 200),
+            ("web", true, 20, 6, 100)
+        ]
+    );
+}
+
+async fn takes_ten_thousand_rows_at_once(database: Database) {
+    let repository = database.open().await;
+    let asks: Vec<Ask> = (0..10_000)
+        .map(|number| Ask {
+            needs: 1,
+            ..ask(number, 100)
+        })
+        .collect();
+    let told = exchange(&repository, 1, NOW, &asks).await;
+    assert!(told.iter().all(|told| told.granted == 1));
+    let reports: Vec<Ask> = asks
+        .into_iter()
+        .map(|ask| Ask {
+            generation: 1,
+            spent: 1,
+            ..ask
+        })
+        .collect();
+    let started = std::time::Instant::now();
+    let told = exchange(&repository, 2, NOW, &reports).await;
+    println!("{}: 10,000 rows in {:?}", repository.backend(), started.elapsed());
+    assert!(told.iter().all(|told| told.row.used == 1 && told.row.mark == 2));
+}

@@ -1,0 +1,99 @@
+//! What bounds a stack besides its limits: how far a ledger allows quotas to be counted.
+
+use tollgate_core::{Allowance, Cell, Level, Mode, Outcome};
+
+use super::Places;
+
+/// A bound that is asked about each level while the shards are locked.
+pub(super) trait Bound {
+    /// Sees a level that was looked at.
+    fn look(&mut self, place: usize, level: &Level<'_>, outcome: &Outcome);
+    /// Whether the stack can't be decided.
+    fn is_short(&mut self, allowed: bool) -> bool;
+    /// Sees the cell of a level that is charged.
+    fn charged(&mut self, place: usize, level: &Level<'_>, cell: Cell);
+    /// What it found.
+    fn places(self) -> Places;
+}
+
+/// None.
+pub(super) struct Unbounded;
+
+impl Bound for Unbounded {
+    #[inline]
+    fn look(&mut self, _: usize, _: &Level<'_>, _: &Outcome) {}
+
+    #[inline]
+    fn is_short(&mut self, _: bool) -> bool {
+        false
+    }
+
+    #[inline]
+    fn charged(&mut self, _: usize, _: &Level<'_>, _: Cell) {}
+
+    #[inline]
+    fn places(self) -> Places {
+        Places::new()
+    }
+}
+
+/// What a ledger allows.
+pub(super) struct OfLedger<'a> {
+    let_off: &'a [usize],
+    /// Of some quota nobody knows yet what was used in its period.
+    unknown: bool,
+    /// Quotas that are short, and once the stack is decided those that run low.
+    places: Places,
+}
+
+impl<'a> OfLedger<'a> {
+    /// For all quotas of a stack but those that are let off.
+    #[inline]
+    pub(super) fn new(let_off: &'a [usize]) -> Self {
+        Self {
+            let_off,
+            unknown: false,
+            places: Places::new(),
+        }
+    }
+}
+
+impl Bound for OfLedger<'_> {
+    #[inline]
+    fn look(&mut self, place: usize, level: &Level<'_>, outcome: &Outcome) {
+        if !level.rule.is_quota() || self.let_off.contains(&place) {
+            return;
+        }
+        let allowance = Allowance::of(outcome.cell);
+        self.unknown |= allowance.is_none();
+        // What refuses nothing goes on without, and what the limit itself denies needs none.
+        let needs = level.mode == Mode::Enforce && level.cost > 0 && outcome.fits;
+        if allowance.is_none_or(|allowance| needs && !allowance.covers(outcome.cell.count(), level.cost)) {
+            self.places.push(place);
+        }
+    }
+
+    /// A stack that is denied needs no more allowance, but all that its answer tells has to be known.
+    #[inline]
+    fn is_short(&mut self, allowed: bool) -> bool {
+        if !allowed && !self.unknown {
+            self.places.clear();
+        }
+        !self.places.is_empty()
+    }
+
+    #[inline]
+    fn charged(&mut self, place: usize, level: &Level<'_>, cell: Cell) {
+        if level.rule.is_quota()
+            && let Some(allowance) = Allowance::of(cell)
+            && allowance.ran_low(cell.count(), level.cost)
+        {
+            self.places.push(place);
+        }
+    }
+
+    #[inline]
+    fn places(self) -> Places {
+        self.places
+    }
+}

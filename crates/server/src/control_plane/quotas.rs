@@ -1,0 +1,225 @@
+//! `GET /v1/orgs/{orgId}/quotas`: what was used of an org's quotas; and corrections of that by hand.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tollgate_catalog::model::Dimension;
+use tollgate_catalog::repository::{Answering, Corrected, Correcting, Correction, Kept};
+use tollgate_catalog::snapshot::Snapshot;
+use tollgate_core::calendar::to_jiff;
+use tollgate_core::{MAX_LIMIT, Mode, Timestamp};
+
+use super::answer::{Answer, Answered, listed};
+use super::ask::{Ask, Path};
+use super::openapi::{of, replies};
+use super::orgs;
+use super::route::{Group, Route};
+use super::rule::Rule;
+use crate::answer::Problem;
+use crate::catalogue::WriteError;
+use crate::clock;
+use crate::ledger::Ledger;
+
+/// The routes of this file.
+pub(super) fn group() -> Group {
+    Group {
+        name: "Quotas",
+        about: "What was used of an org's quotas.",
+        routes: vec![
+            Route::get("/v1/orgs/{orgId}/quotas", index, "listQuotas", "List an org's quotas")
+                .says(
+                    "Each counter that was used in its present period, and quotas of the org as a whole that were not. \
+                     What nodes let through in the last second may be missing.",
+                )
+                .by(Rule::ReadOrg)
+                .lists("Quota"),
+            Route::post(
+                "/v1/orgs/{orgId}/quotas/{quotaId}/corrections",
+                post,
+                "correctQuota",
+                "Correct what was used of a quota",
+            )
+            .says("In its present period. To raise a limit beyond that, make an override that ends with the period.")
+            .by(Rule::WriteOrgPlan)
+            .takes("CorrectionWritten")
+            .writes()
+            .answers(
+                200,
+                replies::plain(
+                    "The quota as it is now; with `dryRun=true`, as it would be.",
+                    "application/json",
+                    &of("Quota"),
+                ),
+            ),
+        ],
+    }
+}
+
+/// What was used of each quota.
+pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
+    ask.caller.read_org(&org)?;
+    orgs::known(&ask, &org).await?;
+    let ledger = ledger(&ask)?;
+    let (cursor, limit) = ask.page()?;
+    let after = match cursor {
+        "" => None,
+        cursor => Some(
+            Kept::name_of(cursor).ok_or_else(|| Problem::bad_request("`cursor` is not one of this list."))?,
+        ),
+    };
+    ledger.refresh(&org).await;
+    let rows = ledger
+        .repository()
+        .ledger_of(ledger.region(), &org, after.as_ref(), limit);
+    let rows = rows.await.map_err(WriteError::from)?;
+    let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == limit);
+    let next = rows.last().filter(|_| full).map(Kept::id);
+    let (snapshot, now) = (ask.plane.engine.snapshot_full(), clock::now());
+    let effective = snapshot.effective(&org, now);
+    let tenant = ask.caller.role.within_org();
+    // What a tenant may not see of its policies it may not see here.
+    let hidden = |policy: &str| {
+        let known = effective.iter().find(|one| one.limit.policy_id() == policy);
+        tenant && known.is_none_or(|one| !one.limit.expose || one.limit.mode == Some(Mode::Shadow))
+    };
+    let current = rows.iter().filter(|kept| !kept.row.is_over(now));
+    let mut items: Vec<Value> = current.map(|kept| shown(kept, now)).collect();
+    if after.is_none() {
+        let untouched = untouched(&snapshot, &org, &items, now);
+        items.extend(untouched);
+    }
+    items.retain(|item| !hidden(item["policyId"].as_str().unwrap_or_default()));
+    Ok(listed(items, next))
+}
+
+/// Corrects what was used.
+pub(super) async fn post(Path((org, id)): Path<(String, String)>, ask: Ask) -> Answered {
+    ask.caller.write_org_plan(&org)?;
+    let members = ask.object()?;
+    let (correction, reason) = read(&members)?;
+    let name = Kept::name_of(&id).ok_or_else(Problem::not_found)?;
+    let ledger = ledger(&ask)?;
+    let dry_run = ask.dry_run()?;
+    let correct = async {
+        // What this node has spent and not told yet was spent before.
+        ledger.refresh(&org).await;
+        let author = ask.author(&reason);
+        let answer = |kept: &Kept| super::idempotency::kept(&Answer::ok(shown(kept, clock::now())));
+        let correcting = Correcting {
+            place: (ledger.region(), &org, &name),
+            correction,
+            author: &author,
+            dry_run,
+            once: ask
+                .claimed
+                .get()
+                .map(|claimed| (claimed, &answer as Answering<'_>)),
+        };
+        let corrected = ledger.repository().correct(&correcting).await;
+        match corrected.map_err(WriteError::from)? {
+            Corrected::Done(rows) => {
+                ledger.refresh(&org).await;
+                Ok(Answer::ok(shown(&rows[1], clock::now())))
+            }
+            Corrected::Absent => Err(Problem::not_found()),
+            Corrected::Overtaken => Err(WriteError::Overtaken.into()),
+            Corrected::TooMuch(used) => Err(Problem::unprocessable(format!(
+                "`grant` is more than was used, {used}: make an override that ends with the period."
+            ))),
+        }
+    };
+    ask.once(correct).await
+}
+
+fn read(members: &Map<String, Value>) -> Result<(Correction, String), Problem> {
+    let (mut correction, mut reason) = (None, None);
+    for (name, value) in members {
+        let bad = |problem: &str| Problem::unprocessable(format!("`{name}` {problem}."));
+        let number = || {
+            let number = value.as_u64().filter(|number| *number <= MAX_LIMIT);
+            number.ok_or_else(|| bad("must be a whole number up to 999999999999999"))
+        };
+        let given = match name.as_str() {
+            "used" => Correction::Used(number()?),
+            "grant" => Correction::Grant(number()?),
+            "reason" => {
+                let text = value.as_str().filter(|text| !text.trim().is_empty());
+                reason = Some(text.ok_or_else(|| bad("must be text"))?.to_owned());
+                continue;
+            }
+            _ => return Err(bad("is not a known field")),
+        };
+        if correction.replace(given).is_some() {
+            return Err(Problem::unprocessable("Give one of `used` and `grant`."));
+        }
+    }
+    match (correction, reason) {
+        (Some(correction), Some(reason)) => Ok((correction, reason)),
+        (None, _) => Err(Problem::unprocessable("One of `used` and `grant` is missing.")),
+        (_, None) => Err(Problem::unprocessable(
+            "`reason` is missing: the audit keeps why a quota was corrected.",
+        )),
+    }
+}
+
+/// The ledger, if quotas are kept by one.
+pub(super) fn ledger(ask: &Ask) -> Result<Arc<Ledger>, Problem> {
+    let ledger = ask.plane.engine.ledger.get().cloned();
+    ledger.ok_or_else(|| {
+        Problem::conflict(
+            "Quotas are counted in Redis alone: with a database that all nodes share there is a ledger.",
+        )
+    })
+}
+
+/// A row of the ledger.
+fn shown(kept: &Kept, now: Timestamp) -> Value {
+    let row = &kept.row;
+    let mut item: Value = serde_json::from_str(&kept.label).unwrap_or_else(|_| json!({}));
+    item["quotaId"] = json!(kept.id());
+    tell(&mut item, kept.limit, row.used, (row.starts, row.ends), now);
+    item
+}
+
+/// Quotas of the org as a whole that nothing was used of.
+fn untouched(snapshot: &Snapshot, org: &str, items: &[Value], now: Timestamp) -> Vec<Value> {
+    let limits = snapshot.effective(org, now).into_iter().map(|one| one.limit);
+    let quotas = limits.filter(|limit| limit.scope.single() == Some(&Dimension::Org) && limit.mode.is_some());
+    let untouched = quotas.filter(|limit| !items.iter().any(|item| item["policyId"] == limit.policy_id()));
+    let item = |limit: &tollgate_catalog::snapshot::Limit| {
+        let (start, end) = snapshot.period_of(org, limit, now)?;
+        let mut item = json!({
+            "quotaId": null,
+            "policyId": limit.policy_id(),
+            "scope": limit.scope_name,
+            "endpointPattern": limit.pattern.to_string(),
+            "window": limit.window.to_string(),
+            "unit": limit.unit,
+            "environment": "live",
+        });
+        tell(&mut item, limit.rule.limit, 0, (start.nanos(), end.nanos()), now);
+        Some(item)
+    };
+    untouched.filter_map(item).collect()
+}
+
+/// Says what was used of a limit in a period.
+fn tell(item: &mut Value, limit: u64, used: u64, (start, end): (u64, u64), now: Timestamp) {
+    let at = |nanos: u64| json!(to_jiff(Timestamp::from_nanos(nanos)).to_string());
+    item["limit"] = json!(limit);
+    item["used"] = json!(used);
+    item["reserved"] = json!(0);
+    item["remaining"] = json!(limit.saturating_sub(used));
+    item["periodStart"] = at(start);
+    item["periodEnd"] = at(end);
+    item["nextReset"] = at(end);
+    // At the pace of this period so far.
+    let elapsed = now.nanos().saturating_sub(start);
+    let whole = u128::from(elapsed) * u128::from(limit) / u128::from(used.max(1));
+    let runs_out = Timestamp::from_nanos(start).saturating_add(whole).nanos();
+    item["projectedEnd"] = if used > 0 && runs_out < end {
+        at(runs_out)
+    } else {
+        Value::Null
+    };
+}

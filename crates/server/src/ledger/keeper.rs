@@ -1,0 +1,333 @@
+//! Who talks to the database: in the background, about everything that is due at once.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
+use tollgate_catalog::repository::{Ask, Exchange, RepositoryError, Told, Usage};
+use tollgate_core::CounterKey;
+
+use super::Ledger;
+use super::account::{Draft, Why};
+use super::usage::Untold;
+use super::wait::Answer;
+use crate::clock;
+use crate::serve::stopped;
+
+/// Counters in one transaction.
+const MOST: usize = 10_000;
+/// How often a slice of all accounts is looked at, and how many that are: each account about once a second.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+const SLICES: usize = 10;
+const MOST_LOOKED_AT: usize = 20_000;
+/// How often what was used is told.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+/// How long the database may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to leave it alone after it did not answer.
+const PAUSE: Duration = Duration::from_millis(250);
+/// How often it is looked at who else uses the ledger, and how often it is tidied.
+const COUNT_EVERY: Duration = Duration::from_secs(5);
+const TIDY_EVERY: Duration = Duration::from_hours(1);
+/// How long giving everything back may take at the end.
+const LAST_CALLS: Duration = Duration::from_secs(4);
+
+/// What is said to the ledger at once, and who waits for it.
+#[derive(Default)]
+struct Batch {
+    number: i64,
+    drafts: Vec<(CounterKey, Draft)>,
+    usage: Vec<Usage>,
+    waiting: Vec<oneshot::Sender<Answer>>,
+}
+
+/// The keeper of a ledger.
+pub(super) struct Keeper {
+    ledger: Arc<Ledger>,
+    number: i64,
+    /// A batch of which nobody knows whether it was done.
+    unknown: Option<Batch>,
+    paused_until: Option<Instant>,
+    untold: Untold,
+    told: Option<Instant>,
+}
+
+/// A ledger that is being kept.
+pub struct Keeping {
+    end: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+impl Keeping {
+    /// Keeps a ledger on a thread of its own: requests may wait for it, and must not wait for the control plane.
+    pub fn start(ledger: Arc<Ledger>) -> std::io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (end, ended) = watch::channel(false);
+        let thread = std::thread::Builder::new().name("ledger".to_owned());
+        let thread = thread.spawn(move || runtime.block_on(ledger.keep(ended)))?;
+        Ok(Self { end, thread })
+    }
+
+    /// Gives back what is held. Nothing may be decided any more.
+    pub async fn end(self) {
+        let _ = self.end.send(true);
+        let _ = tokio::task::spawn_blocking(|| self.thread.join()).await;
+    }
+}
+
+impl Ledger {
+    /// Keeps this node's part of the ledger until told to stop, when nothing is decided any more; then gives back what it
+    /// holds.
+    async fn keep(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut keeper = Keeper {
+            ledger: self.clone(),
+            number: 0,
+            unknown: None,
+            paused_until: None,
+            untold: Untold::default(),
+            told: None,
+        };
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let (mut counted, mut tidied) = (None, None);
+        loop {
+            tokio::select! {
+                () = self.wake.notified() => keeper.serve().await,
+                _ = looks.tick() => {
+                    keeper.serve().await;
+                    keeper.look().await;
+                    keeper.count(&mut counted).await;
+                    keeper.tidy(&mut tidied).await;
+                }
+                () = stopped(&mut stop) => break,
+            }
+        }
+        if timeout(LAST_CALLS, keeper.give_all()).await.is_err() {
+            tracing::warn!("the quota ledger does not answer: what this node held stays debited");
+        }
+        self.repository.close().await;
+    }
+}
+
+impl Keeper {
+    /// Asks about all that is due.
+    async fn serve(&mut self) {
+        loop {
+            let due = self.ledger.lock().take_due(MOST);
+            if due.is_empty() || !self.exchange(&due, Why::Asked).await {
+                return;
+            }
+            if !self.ledger.lock().has_due() {
+                return;
+            }
+        }
+    }
+
+    /// Looks at a slice of all accounts: tells what was spent of them, takes more, and forgets what is over.
+    async fn look(&mut self) {
+        let slice = {
+            let mut accounts = self.ledger.lock();
+            let most = accounts.len().div_ceil(SLICES).min(MOST_LOOKED_AT);
+            accounts.slice(most)
+        };
+        self.exchange(&slice, Why::Look).await;
+        let now = clock::now();
+        let mut accounts = self.ledger.lock();
+        for key in slice {
+            accounts.forget(key, now);
+        }
+    }
+
+    async fn give_all(&mut self) {
+        self.paused_until = None;
+        let all = self.ledger.lock().all();
+        for part in all.chunks(MOST) {
+            self.exchange(part, Why::Ending).await;
+        }
+        // What was used is told even where no quota is.
+        self.exchange(&[], Why::Ending).await;
+    }
+
+    /// One transaction about some accounts. Says whether the database answered.
+    async fn exchange(&mut self, keys: &[CounterKey], why: Why) -> bool {
+        if self.paused_until.is_some_and(|until| Instant::now() < until) {
+            self.put_off(keys, why);
+            return false;
+        }
+        if let Some(batch) = self.unknown.take()
+            && let Err(error) = self.find_out(&batch).await
+        {
+            self.unknown = Some(batch);
+            self.put_off(keys, why);
+            self.fail(&error);
+            return false;
+        }
+        let mut batch = self.batch(keys, why);
+        if why == Why::Ending || why == Why::Look && is_time(&mut self.told, TELL_EVERY) {
+            batch.usage = self.untold.take(&self.ledger.tallies);
+        }
+        if batch.drafts.is_empty() && batch.usage.is_empty() && !self.ledger.is_away() {
+            return true;
+        }
+        self.number += 1;
+        batch.number = self.number;
+        match self.send(&batch).await {
+            Ok(told) => {
+                self.hear(batch, &told);
+                true
+            }
+            Err(error) => {
+                for waiter in batch.waiting.drain(..) {
+                    let _ = waiter.send(Answer::Away);
+                }
+                self.unknown = Some(batch);
+                self.put_off(keys, why);
+                self.fail(&error);
+                false
+            }
+        }
+    }
+
+    fn batch(&self, keys: &[CounterKey], why: Why) -> Batch {
+        let now = clock::now();
+        let mut batch = Batch::default();
+        let mut accounts = self.ledger.lock();
+        for key in keys {
+            let Some(held) = accounts.get(*key) else { continue };
+            let mut draft = None;
+            let account = &mut held.account;
+            let home = account.subject.home;
+            let _ = self.ledger.store.amend(*key, home, now, |cell| {
+                let (drafted, cell) = account.draft(cell, now, why)?;
+                draft = Some(drafted);
+                cell
+            });
+            if let Some(draft) = draft {
+                batch.waiting.append(&mut held.waiting);
+                batch.drafts.push((*key, draft));
+            }
+        }
+        batch
+    }
+
+    async fn send(&self, batch: &Batch) -> Result<Vec<Told>, RepositoryError> {
+        let ledger = &self.ledger;
+        let asks: Vec<Ask> = batch.drafts.iter().map(|(_, draft)| draft.ask.clone()).collect();
+        let exchange = Exchange {
+            region: &ledger.region,
+            node: &ledger.node,
+            number: batch.number,
+            now: clock::now(),
+            asks: &asks,
+            usage: &batch.usage,
+        };
+        let answer = timeout(PATIENCE, ledger.repository.exchange(&exchange)).await;
+        answer.unwrap_or(Err(RepositoryError::Late))
+    }
+
+    fn hear(&mut self, batch: Batch, told: &[Told]) {
+        let (ledger, counts) = (&self.ledger, &self.ledger.counts);
+        let now = clock::now();
+        let mut accounts = ledger.lock();
+        for ((key, draft), told) in batch.drafts.iter().zip(told) {
+            let Some(held) = accounts.get(*key) else { continue };
+            let account = &mut held.account;
+            let home = account.subject.home;
+            let change = |cell| account.hear(draft, told, cell, now);
+            // Where there is no room for the cell it is as if the grant had been lost.
+            let _ = ledger.store.amend(*key, home, now, change);
+            counts.granted.fetch_add(told.granted, Ordering::Relaxed);
+            counts.returned.fetch_add(draft.ask.gives, Ordering::Relaxed);
+        }
+        drop(accounts);
+        counts.exchanged.fetch_add(1, Ordering::Relaxed);
+        if ledger.away.swap(false, Ordering::Relaxed) {
+            tracing::info!("the quota ledger answers again");
+        }
+        self.paused_until = None;
+        for waiter in batch.waiting {
+            let _ = waiter.send(Answer::Again);
+        }
+    }
+
+    /// Finds out whether a batch was done whose answer was lost.
+    async fn find_out(&mut self, batch: &Batch) -> Result<(), RepositoryError> {
+        let ledger = &self.ledger;
+        let last = timeout(PATIENCE, ledger.repository.last_exchange(&ledger.node)).await;
+        let done = last.unwrap_or(Err(RepositoryError::Late))? >= batch.number;
+        let now = clock::now();
+        let mut accounts = ledger.lock();
+        for (key, draft) in &batch.drafts {
+            if let Some(held) = accounts.get(*key) {
+                let account = &mut held.account;
+                let home = account.subject.home;
+                let change = |cell| account.find_out(draft, done, cell);
+                let _ = ledger.store.amend(*key, home, now, change);
+            }
+        }
+        drop(accounts);
+        if !done {
+            self.untold.put_back(&batch.usage);
+        }
+        Ok(())
+    }
+
+    /// What was due stays so; whoever waits has waited for nothing.
+    fn put_off(&self, keys: &[CounterKey], why: Why) {
+        if why != Why::Asked {
+            return;
+        }
+        let mut accounts = self.ledger.lock();
+        for key in keys {
+            if let Some(held) = accounts.get(*key) {
+                held.account.wanted = true;
+                held.account.needs = 0;
+                for waiter in held.waiting.drain(..) {
+                    let _ = waiter.send(Answer::Away);
+                }
+            }
+            accounts.is_due(*key);
+        }
+    }
+
+    fn fail(&mut self, error: &RepositoryError) {
+        self.ledger.counts.failed.fetch_add(1, Ordering::Relaxed);
+        self.paused_until = Some(Instant::now() + PAUSE);
+        if !self.ledger.away.swap(true, Ordering::Relaxed) {
+            tracing::error!("the quota ledger can't be reached: {error}");
+        }
+    }
+
+    /// Counts the nodes that share the ledger.
+    async fn count(&self, counted: &mut Option<Instant>) {
+        let ledger = &self.ledger;
+        if ledger.is_away() || !is_time(counted, COUNT_EVERY) || !ledger.repository.is_shared() {
+            return;
+        }
+        let nodes = timeout(PATIENCE, ledger.repository.ledger_nodes(clock::now())).await;
+        if let Ok(Ok(nodes)) = nodes {
+            ledger.nodes.store(nodes, Ordering::Relaxed);
+        }
+    }
+
+    async fn tidy(&self, tidied: &mut Option<Instant>) {
+        if !self.ledger.is_away() && is_time(tidied, TIDY_EVERY) {
+            // Only housekeeping: what it leaves, the next one finds.
+            let _ = timeout(PATIENCE, self.ledger.repository.tidy_ledger(clock::now())).await;
+        }
+    }
+}
+
+/// Whether it is time again.
+fn is_time(last: &mut Option<Instant>, every: Duration) -> bool {
+    let due = last.is_none_or(|last| last.elapsed() >= every);
+    if due {
+        *last = Some(Instant::now());
+    }
+    due
+}

@@ -1,0 +1,282 @@
+//! The ledger's side of durable quotas: what this node holds of each, and who waits for more (docs/ledger.md).
+//!
+//! The engine says which quotas of a stack are short or run low; [`keeper`] asks the database in the background, one
+//! transaction for all that is due. Nothing here is on the path of a request that has what it needs.
+
+mod account;
+mod accounts;
+mod decide;
+mod keeper;
+mod size;
+#[cfg(test)]
+mod tests;
+mod usage;
+mod wait;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, oneshot};
+use tollgate_catalog::model::Accuracy;
+use tollgate_catalog::repository::{Replaced, Repository};
+use tollgate_core::{Algorithm, Decision, Former, KeySeed, Timestamp};
+use tollgate_counters::MemoryStore;
+
+use crate::names::Names;
+use account::{Account, Subject, Terms};
+use accounts::Accounts;
+
+pub use keeper::Keeping;
+pub use usage::Tallies;
+pub use wait::{Answer, Wait};
+
+/// Requests that may wait for one counter.
+const MOST_WAITING: usize = 1_024;
+/// How often a node that was refused asks whether others have given something back.
+const ASK_AGAIN_NS: u64 = 1_000_000_000;
+
+/// What the ledger has done, for metrics.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) exchanged: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) granted: AtomicU64,
+    pub(crate) returned: AtomicU64,
+    pub(crate) waited: AtomicU64,
+    pub(crate) crowded: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) let_off: AtomicU64,
+}
+
+/// Why nobody can wait for the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoWait {
+    /// It can't be reached.
+    Away,
+    /// As many wait as may.
+    Crowded,
+}
+
+/// This node's part of the ledger.
+pub struct Ledger {
+    repository: Repository,
+    store: Arc<MemoryStore>,
+    region: String,
+    /// Of this run alone.
+    node: String,
+    accounts: Mutex<Accounts>,
+    wake: Notify,
+    away: AtomicBool,
+    /// Nodes that have lately used the same ledger.
+    nodes: AtomicU64,
+    /// What orgs used and the database was not told yet.
+    pub(crate) tallies: Tallies,
+    pub(crate) counts: Counts,
+}
+
+impl Ledger {
+    /// A ledger in a database, for the quotas of a store. `node` is another text in each run.
+    pub fn new(
+        repository: Repository,
+        store: Arc<MemoryStore>,
+        seed: KeySeed,
+        region: &str,
+        node: String,
+    ) -> Self {
+        Self {
+            repository,
+            store,
+            region: region.to_owned(),
+            node,
+            accounts: Mutex::default(),
+            wake: Notify::new(),
+            away: AtomicBool::new(false),
+            nodes: AtomicU64::new(1),
+            tallies: Tallies::new(seed),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Lines up for quotas of a stack of which there is not enough here. What was waited for is then decided anew.
+    pub(crate) fn ask(
+        &self,
+        names: &Names<'_, '_, '_>,
+        short: &[usize],
+        now: Timestamp,
+    ) -> Result<Wait, NoWait> {
+        if self.is_away() {
+            return Err(NoWait::Away);
+        }
+        let (sender, receiver) = oneshot::channel();
+        let mut sender = Some(sender);
+        let mut accounts = self.lock();
+        for place in short {
+            let held = self.account(&mut accounts, names, *place, now);
+            if held.waiting.len() >= MOST_WAITING {
+                self.counts.crowded.fetch_add(1, Ordering::Relaxed);
+                return Err(NoWait::Crowded);
+            }
+            let level = &names.stack.levels[*place];
+            held.account.needs = held.account.needs.saturating_add(level.cost);
+            held.account.wanted = true;
+            // They all go into the same transaction, so that one is enough to wait for.
+            held.waiting.extend(sender.take());
+            accounts.is_due(level.key);
+        }
+        drop(accounts);
+        self.counts.waited.fetch_add(1, Ordering::Relaxed);
+        self.wake.notify_one();
+        Ok(Wait(receiver))
+    }
+
+    /// Has more of some quotas taken, before they are used up.
+    #[cold]
+    pub(crate) fn run_low(&self, names: &Names<'_, '_, '_>, low: &[usize], now: Timestamp) {
+        let mut accounts = self.lock();
+        for place in low {
+            self.account(&mut accounts, names, *place, now).account.wanted = true;
+            accounts.is_due(names.stack.levels[*place].key);
+        }
+        drop(accounts);
+        self.wake.notify_one();
+    }
+
+    /// Has quotas that were used up looked at now and then, as long as somebody asks for them: other nodes may give
+    /// back what they hold.
+    pub(crate) fn denied(&self, names: &Names<'_, '_, '_>, decision: &Decision, now: Timestamp) {
+        if !self.repository.is_shared() {
+            return;
+        }
+        let levels = names.stack.levels.iter().zip(&decision.outcomes).enumerate();
+        for (place, (level, outcome)) in levels {
+            if outcome.fits || !level.rule.is_quota() {
+                continue;
+            }
+            let mut accounts = self.lock();
+            let account = &mut self.account(&mut accounts, names, place, now).account;
+            if now.nanos().saturating_sub(account.heard.nanos()) > ASK_AGAIN_NS {
+                accounts.is_due(level.key);
+                self.wake.notify_one();
+            }
+        }
+    }
+
+    /// Tells the ledger all that was spent of an org's quotas, and hears what was, before somebody looks at it.
+    pub async fn refresh(&self, org: &str) {
+        if let Some(wait) = self.tell_of(org) {
+            let _ = wait.answer(true).await;
+        }
+    }
+
+    fn tell_of(&self, org: &str) -> Option<Wait> {
+        let (sender, receiver) = oneshot::channel();
+        let mut accounts = self.lock();
+        let one = accounts.due_of(org)?;
+        accounts.get(one)?.waiting.push(sender);
+        drop(accounts);
+        self.wake.notify_one();
+        Some(Wait(receiver))
+    }
+
+    /// The database.
+    pub(crate) fn repository(&self) -> &Repository {
+        &self.repository
+    }
+
+    /// The region whose quotas it keeps.
+    pub(crate) fn region(&self) -> &str {
+        &self.region
+    }
+
+    /// Whether the database does not answer.
+    pub fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
+    }
+
+    /// How many nodes share the ledger, as far as is known.
+    pub fn nodes(&self) -> u64 {
+        self.nodes.load(Ordering::Relaxed).max(1)
+    }
+
+    /// How many counters it is asked about.
+    pub fn accounts(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Accounts> {
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The account of a level, with the terms of this very stack.
+    fn account<'a>(
+        &self,
+        accounts: &'a mut Accounts,
+        names: &Names<'_, '_, '_>,
+        place: usize,
+        now: Timestamp,
+    ) -> &'a mut accounts::Held {
+        let level = &names.stack.levels[place];
+        let shared = self.repository.is_shared();
+        let held = accounts.entry(level.key, || {
+            let subject = Subject {
+                key: level.key,
+                home: level.home,
+                name: names.stack.name(place, names.request),
+                org: names.org(place).to_owned(),
+                policy: names.stack.limits[place].policy_id().to_owned(),
+                label: names.label(place),
+            };
+            Account::new(subject, self.terms(names, place, now), shared, now)
+        });
+        // Where several limits watch one count the largest is asked for; each is looked at by itself.
+        let same = names.stack.levels.iter().filter(|other| other.key == level.key);
+        held.account.terms.limit = same.map(|other| other.rule.limit).max().unwrap_or(0);
+        let policy = names.stack.limits[place].policy_id();
+        if held.account.subject.policy != policy {
+            policy.clone_into(&mut held.account.subject.policy);
+            held.account.subject.label = names.label(place);
+            held.account.relabel = true;
+        }
+        held
+    }
+
+    /// Takes what this node holds of a counter that is replaced out of its cell.
+    fn retire(&self, former: &Former<'_>, now: Timestamp) -> u64 {
+        let mut held = 0;
+        let _ = self.store.amend(former.key, former.home, now, |cell| {
+            let cell = cell.filter(|cell| cell.0[0] > now.nanos())?;
+            held = cell.unspent();
+            Some(cell.without(held))
+        });
+        held
+    }
+
+    fn terms(&self, names: &Names<'_, '_, '_>, place: usize, now: Timestamp) -> Terms {
+        let stack = names.stack;
+        let level = &stack.levels[place];
+        let formers = stack.formers.iter().enumerate();
+        let formers = formers.filter(|(_, former)| former.level == place);
+        let period = match level.rule.algorithm {
+            Algorithm::Quota(period) => period,
+            _ => tollgate_core::Period::Day,
+        };
+        Terms {
+            limit: level.rule.limit,
+            period,
+            zone: level.calendar.zone.clone(),
+            anchor: level.calendar.anchor,
+            exact: stack.limits[place].accuracy == Accuracy::Exact,
+            room: self
+                .store
+                .room_left(formers.clone().map(|(_, former)| former), now),
+            formers: formers
+                .filter(|(_, former)| former.rule.is_quota())
+                .map(|(number, former)| Replaced {
+                    name: stack.former_name(number, names.request),
+                    limit: former.rule.limit,
+                    held: self.retire(former, now),
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! Nodes on one row, in all sorts of trouble, on virtual time: whatever happens, no period admits more than the limit.
+
+use jiff::tz::TimeZone;
+use tollgate_catalog::repository::Row;
+use tollgate_core::{
+    Algorithm, Allowance, BillingAnchor, Calendar, Cell, CounterKey, KeySeed, Period, Rule, Timestamp,
+};
+
+use super::account::{Account, Draft, Subject, Terms, Why};
+
+const LIMIT: u64 = 3_000;
+const HOUR: u64 = 3_600_000_000_000;
+const RUNS: u64 = 500;
+const STEPS: u64 = 400;
+
+/// Splitmix: the same numbers for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % end
+    }
+}
+
+/// A node with a cell and an account, perhaps with an ask under way.
+struct Node {
+    cell: Option<Cell>,
+    account: Account,
+    /// An ask, and whether its answer is lost with it done or not.
+    unknown: Option<(Draft, bool)>,
+}
+
+impl Node {
+    fn start(now: Timestamp) -> Self {
+        let subject = Subject {
+            key: CounterKey::new(KeySeed(1, 2).id(b"counter")),
+            home: 0,
+            name: [0; 16],
+            org: String::new(),
+            policy: String::new(),
+            label: String::new(),
+        };
+        let terms = Terms {
+            limit: LIMIT,
+            period: Period::Day,
+            zone: TimeZone::UTC,
+            anchor: BillingAnchor::First,
+            exact: false,
+            room: u64::MAX,
+            formers: Vec::new(),
+        };
+        Self {
+            cell: None,
+            account: Account::new(subject, terms, true, now),
+            unknown: None,
+        }
+    }
+
+    fn find_out(&mut self) {
+        if let Some((draft, done)) = self.unknown.take()
+            && let Some(cell) = self.account.find_out(&draft, done, self.cell)
+        {
+            self.cell = Some(cell);
+        }
+    }
+
+    fn draft(&mut self, now: Timestamp, why: Why) -> Option<Draft> {
+        self.find_out();
+        let (draft, cell) = self.account.draft(self.cell, now, why)?;
+        self.cell = cell.or(self.cell);
+        Some(draft)
+    }
+
+    /// As a store decides it: how much is let through of a request.
+    fn decide(&mut self, cost: u64, open: bool, now: Timestamp) -> u64 {
+        let rule = Rule::new(Algorithm::Quota(Period::Day), LIMIT, None, 24 * HOUR);
+        let cell = rule.advance(self.cell.unwrap_or_default(), Calendar::utc(), now, false);
+        let covered = Allowance::of(cell).is_some_and(|allowance| allowance.covers(cell.count(), cost));
+        let fits = rule.fits(cell, cost, now);
+        if fits && (covered || open) {
+            self.cell = Some(rule.charge(cell, cost, now));
+            return cost;
+        }
+        if fits {
+            self.account.needs += cost;
+            self.account.wanted = true;
+        }
+        0
+    }
+}
+
+struct World {
+    random: Random,
+    now: Timestamp,
+    row: Row,
+    /// What each generation of the row has let through, by what nodes knew at the time.
+    admitted: u64,
+    /// Of that, by fail mode `open`.
+    open: u64,
+    lost: bool,
+}
+
+impl World {
+    fn exchange(&mut self, node: &mut Node, why: Why) {
+        let Some(draft) = node.draft(self.now, why) else {
+            return;
+        };
+        let fate = self.random.below(20);
+        if fate == 0 {
+            node.unknown = Some((draft, false));
+            return;
+        }
+        let generation = self.row.generation;
+        let told = self.row.exchange(&draft.ask, u64::MAX, self.now, true);
+        if self.row.generation != generation {
+            (self.admitted, self.open) = (0, 0);
+        }
+        if fate == 1 {
+            self.lost |= told.granted > 0;
+            node.unknown = Some((draft, true));
+            return;
+        }
+        // Requests go on while the answer is under way.
+        let cost = 1 + self.random.below(5);
+        self.admitted += node.decide(cost, false, self.now);
+        if let Some(cell) = node.account.hear(&draft, &told, node.cell, self.now) {
+            node.cell = Some(cell);
+        }
+    }
+}
+
+fn run(seed: u64, trouble: bool) {
+    let mut random = Random(seed);
+    let start = 20_000 * 24 * HOUR + random.below(24 * HOUR);
+    let mut world = World {
+        random,
+        now: Timestamp::from_nanos(start),
+        row: Row::default(),
+        admitted: 0,
+        open: 0,
+        lost: false,
+    };
+    let mut nodes: Vec<Node> = (0..3).map(|_| Node::start(world.now)).collect();
+    let mut died = false;
+    for step in 0..STEPS {
+        let place = usize::try_from(world.random.below(3)).unwrap();
+        let node = &mut nodes[place];
+        match world.random.below(100) {
+            0 if trouble => {
+                *node = Node::start(world.now);
+                died = true;
+            }
+            1 if trouble => {
+                // Let through without the ledger, in the period that is counted.
+                let open = node.decide(1 + world.random.below(9), true, world.now);
+                let running = !world.row.is_over(world.now);
+                let same = node.cell.is_some_and(|cell| cell.0[0] == world.row.ends);
+                if running && same {
+                    world.admitted += open;
+                    world.open += open;
+                } else if open > 0 {
+                    *node = Node::start(world.now);
+                    died = true;
+                }
+            }
+            2 => world.now = world.now.saturating_add(u128::from(HOUR / 2)),
+            3..=20 => {
+                world.now = world.now.saturating_add(300_000_000);
+                if trouble {
+                    world.exchange(node, Why::Look);
+                }
+            }
+            21..=40 => {
+                if trouble {
+                    world.exchange(node, Why::Asked);
+                } else if let Some(draft) = node.draft(world.now, Why::Asked) {
+                    let generation = world.row.generation;
+                    let told = world.row.exchange(&draft.ask, u64::MAX, world.now, true);
+                    if world.row.generation != generation {
+                        (world.admitted, world.open) = (0, 0);
+                    }
+                    node.cell = node
+                        .account
+                        .hear(&draft, &told, node.cell, world.now)
+                        .or(node.cell);
+                }
+            }
+            _ => {
+                let cost = 1 + world.random.below(20);
+                let before = node.cell.map_or(0, |cell| cell.0[0]);
+                // A chunk is of the period that it was taken in.
+                if before == world.row.ends {
+                    world.admitted += node.decide(cost, false, world.now);
+                } else {
+                    node.decide(cost, false, world.now);
+                }
+            }
+        }
+        let World {
+            row, admitted, open, ..
+        } = &world;
+        assert!(row.used <= row.mark, "seed {seed}, step {step}: {row:?}");
+        if !row.is_over(world.now) {
+            assert!(
+                *admitted <= LIMIT + open && admitted - open <= row.mark,
+                "seed {seed}, step {step}: {admitted} let through, {open} of them openly: {row:?}"
+            );
+        }
+    }
+    if world.row.is_over(world.now) {
+        return;
+    }
+    for node in &mut nodes {
+        while node.unknown.is_some() {
+            node.find_out();
+        }
+        if let Some(draft) = node.draft(world.now, Why::Ending) {
+            world.row.exchange(&draft.ask, u64::MAX, world.now, true);
+        }
+    }
+    let World { row, admitted, .. } = &world;
+    if died || world.lost {
+        assert!(
+            row.used <= *admitted && *admitted <= row.mark,
+            "seed {seed}: {admitted} let through: {row:?}"
+        );
+    } else {
+        assert_eq!((row.used, row.mark), (*admitted, *admitted), "seed {seed}");
+    }
+}
+
+#[test]
+fn nothing_is_over_and_nothing_is_missing_whatever_happens() {
+    for seed in 0..RUNS {
+        run(seed, true);
+    }
+}
+
+#[test]
+fn nothing_is_lost_if_nothing_happens() {
+    for seed in 0..RUNS {
+        run(seed, false);
+    }
+}

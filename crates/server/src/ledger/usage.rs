@@ -1,0 +1,142 @@
+//! What orgs use, added up in memory until the ledger is told: for statements, never for decisions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use tollgate_catalog::Request;
+use tollgate_catalog::repository::{SLOT_MS, Usage};
+use tollgate_core::{IdHash, KeySeed};
+
+use crate::engine::Checked;
+
+const SHARDS: u64 = 64;
+/// Kinds of usage that a shard holds until they are told; what there is no room for is counted as lost.
+const MOST: usize = 16_384;
+
+/// Who used what, when: all that is told apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Kind {
+    org: IdHash,
+    app: Option<IdHash>,
+    class: Option<u32>,
+    test: bool,
+    slot: u64,
+}
+
+/// Usage that was not told yet.
+pub struct Tallies {
+    seed: KeySeed,
+    shards: Vec<Mutex<HashMap<Kind, Usage>>>,
+    lost: AtomicU64,
+}
+
+impl Tallies {
+    /// Nothing was used yet.
+    pub fn new(seed: KeySeed) -> Self {
+        Self {
+            seed,
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a decision on a request of an org.
+    pub fn add(&self, checked: &Checked<'_>, request: &Request<'_>, endpoint: Option<&str>) {
+        let Some(org) = request.org else { return };
+        let slot = checked.now.millis() / SLOT_MS;
+        let kind = Kind {
+            org: self.seed.id(org.as_bytes()),
+            app: request.app.map(|app| self.seed.id(app.as_bytes())),
+            class: checked.stack.class,
+            test: request.test,
+            slot,
+        };
+        let place = usize::try_from(kind.org.short() % SHARDS).unwrap_or(0);
+        let mut shard = self.shards[place].lock().unwrap_or_else(PoisonError::into_inner);
+        if shard.len() >= MOST && !shard.contains_key(&kind) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        let used = shard.entry(kind).or_insert_with(|| Usage {
+            org: org.to_owned(),
+            app: request.app.unwrap_or_default().to_owned(),
+            endpoint: endpoint.unwrap_or_default().to_owned(),
+            test: request.test,
+            at_ms: slot * SLOT_MS,
+            ..Usage::default()
+        });
+        if checked.decision.allowed {
+            used.allowed += 1;
+            used.cost = used.cost.saturating_add(request.cost_in(None));
+        } else {
+            used.denied += 1;
+        }
+    }
+
+    /// Takes out what was not told yet.
+    pub fn take(&self) -> Vec<Usage> {
+        let shards = self.shards.iter();
+        let taken = shards.flat_map(|shard| {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *shard).into_values()
+        });
+        taken.collect()
+    }
+
+    /// Decisions that are in no statement because there was no room to count them.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+}
+
+/// What the database is to be told, each kind once.
+#[derive(Default)]
+pub(super) struct Untold {
+    usage: BTreeMap<(String, String, String, bool, u64), Usage>,
+}
+
+/// Kinds of usage that are kept for a database that is away.
+const MOST_UNTOLD: usize = 262_144;
+
+impl Untold {
+    /// Takes out all that is untold.
+    pub(super) fn take(&mut self, tallies: &Tallies) -> Vec<Usage> {
+        for used in tallies.take() {
+            if !self.add(&used) {
+                tallies
+                    .lost
+                    .fetch_add(used.allowed + used.denied, Ordering::Relaxed);
+            }
+        }
+        std::mem::take(&mut self.usage).into_values().collect()
+    }
+
+    /// Takes back what was not told after all.
+    pub(super) fn put_back(&mut self, usage: &[Usage]) {
+        for used in usage {
+            self.add(used);
+        }
+    }
+
+    fn add(&mut self, used: &Usage) -> bool {
+        let room = self.usage.len() < MOST_UNTOLD;
+        let kind = (
+            used.org.clone(),
+            used.app.clone(),
+            used.endpoint.clone(),
+            used.test,
+            used.at_ms,
+        );
+        if let Some(known) = self.usage.get_mut(&kind) {
+            known.allowed += used.allowed;
+            known.denied += used.denied;
+            known.cost = known.cost.saturating_add(used.cost);
+        } else if room {
+            self.usage.insert(kind, used.clone());
+        } else {
+            return false;
+        }
+        true
+    }
+}

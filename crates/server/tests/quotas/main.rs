@@ -1,0 +1,19 @@
+//! Quotas that outlive the process: real servers on SQLite and on a real PostgreSQL server.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../../../catalog/tests/repository/postgres.rs"]
+mod postgres;
+
+mod away;
+mod killed;
+mod load;
+mod nodes;
+mod restart;
+mod statement;
+mod world;

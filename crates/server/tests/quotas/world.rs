@@ -1,0 +1,48 @@
+//! Servers with quotas, and what is asked of them.
+
+use serde_json::{Value, json};
+
+use crate::common::server::remaining;
+use crate::common::{Launch, Server, file_of, noon_zone};
+
+/// A quota of each org in a calendar month of a zone where no day ends soon.
+pub fn quota(id: &str, limit: u64, rest: &str) -> String {
+    let comma = if rest.is_empty() { "" } else { ", " };
+    let zone = noon_zone();
+    format!(
+        "{{id: {id}, scope: org, algorithm: quota, window: day, timezone: {zone}, limit: {limit}{comma}{rest}}}"
+    )
+}
+
+/// A server on a database, by its own SQLite file without one.
+pub fn serve(database: Option<&str>, policies: &[String]) -> Server {
+    let mut flags = vec!["--threads", "1"];
+    flags.extend(database.iter().flat_map(|database| ["--database", database]));
+    Server::launch(&Launch {
+        policies: Some(&file_of(policies)),
+        flags: &flags,
+        ..Launch::default()
+    })
+}
+
+/// A check of an org.
+pub fn org(org: &str) -> Value {
+    json!({"orgId": org})
+}
+
+/// Checks so often, and says how many were allowed.
+pub fn spend(server: &Server, org: &str, times: u64) -> u64 {
+    let body = json!({"orgId": org});
+    (0..times)
+        .filter(|_| match server.check(&body).status {
+            200 => true,
+            429 => false,
+            other => panic!("{other}: {}", server.stderr()),
+        })
+        .count() as u64
+}
+
+/// What is left, seen without taking any.
+pub fn left(server: &Server, org: &str, policy: &str) -> u64 {
+    remaining(&server.allowed(&json!({"orgId": org, "cost": 0})), policy)
+}
