@@ -3,6 +3,8 @@
 //! Everything that asks for a decision comes through here: the data plane, the simulator of `tollgate
 //! simulate`, tests and benchmarks.
 
+mod together;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -17,7 +19,10 @@ use tollgate_counters::shared::{SharedStore, Taken, Wait};
 use tollgate_counters::{Commit, MemoryStore, StoreFull};
 
 use crate::clock;
-use crate::names::Names;
+use crate::names::{Names, Whose};
+
+pub(crate) use together::Joined;
+pub use together::{Heard, Part, Together};
 
 /// Counters held at most unless configured: about 650 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
@@ -118,6 +123,11 @@ impl Engine {
         let _ = self.shared.set(shared);
     }
 
+    /// Whether counters are shared with a fleet, so that a request may have to wait.
+    pub fn is_shared(&self) -> bool {
+        self.shared.get().is_some()
+    }
+
     /// What makes hashes of ids.
     pub fn seed(&self) -> KeySeed {
         self.seed
@@ -159,12 +169,21 @@ impl Engine {
     ) -> Result<Checked<'s>, Undecided> {
         let mut checked = self.resolve(snapshot, request, now)?;
         if let Some(shared) = self.shared.get() {
-            return self.ask(shared, checked, request, commit, Claim::default());
+            return self.ask(shared, checked, Whose::One(request), commit, Claim::default());
         }
-        let Checked { stack, decision, .. } = &mut checked;
+        self.decide_here(&mut checked, commit)?;
+        Ok(checked)
+    }
+
+    /// Decides by counters in this process.
+    #[inline]
+    fn decide_here(&self, checked: &mut Checked<'_>, commit: Commit) -> Result<(), Undecided> {
+        let Checked {
+            stack, decision, now, ..
+        } = checked;
         let decided = self
             .store
-            .decide(&stack.levels, &stack.formers, now, commit, decision);
+            .decide(&stack.levels, &stack.formers, *now, commit, decision);
         if let Err(full) = decided {
             if !self.shadow_all {
                 return Err(full.into());
@@ -172,9 +191,9 @@ impl Engine {
             // The kill switch refuses nothing, not even what there is no room to count.
             *decision = Decision::pending();
             self.store
-                .decide(&stack.levels, &stack.formers, now, Commit::DryRun, decision)?;
+                .decide(&stack.levels, &stack.formers, *now, Commit::DryRun, decision)?;
         }
-        Ok(checked)
+        Ok(())
     }
 
     /// Goes on with a request that had to wait, by the snapshot and at the instant it began with.
@@ -186,15 +205,25 @@ impl Engine {
         now: Timestamp,
         answer: Answer,
     ) -> Result<Checked<'s>, Undecided> {
-        let mut checked = self.resolve(snapshot, request, now)?;
+        let checked = self.resolve(snapshot, request, now)?;
+        self.go_on(checked, Whose::One(request), commit, answer)
+    }
+
+    fn go_on<'s>(
+        &self,
+        mut checked: Checked<'s>,
+        whose: Whose<'_, 's, '_>,
+        commit: Commit,
+        answer: Answer,
+    ) -> Result<Checked<'s>, Undecided> {
         match (answer, self.shared.get()) {
             (Answer::Decided(settled), _) => {
                 settled.fill(&checked.stack.levels, &mut checked.decision);
                 checked.now = settled.at;
                 Ok(checked)
             }
-            (Answer::Again(claim), Some(shared)) => self.ask(shared, checked, request, commit, claim),
-            (Answer::Away, Some(shared)) => self.do_without(shared, checked, request, commit),
+            (Answer::Again(claim), Some(shared)) => self.ask(shared, checked, whose, commit, claim),
+            (Answer::Away, Some(shared)) => self.do_without(shared, checked, whose, commit),
             (_, None) => Err(Undecided::StoreAway),
         }
     }
@@ -236,6 +265,13 @@ impl Engine {
         };
         let stack = &mut checked.stack;
         snapshot.resolve(request, now, stack);
+        self.look_over(stack)?;
+        Ok(checked)
+    }
+
+    /// Refuses what can't be told, and with the kill switch nothing else.
+    #[inline]
+    fn look_over(&self, stack: &mut Stack<'_>) -> Result<(), Undecided> {
         if stack.unreadable && !self.shadow_all {
             return Err(Undecided::OrgUnreadable);
         }
@@ -244,28 +280,28 @@ impl Engine {
                 level.mode = Mode::Shadow;
             }
         }
-        Ok(checked)
+        Ok(())
     }
 
     fn ask<'s>(
         &self,
         shared: &Arc<SharedStore>,
         mut checked: Checked<'s>,
-        request: &Request<'_>,
+        whose: Whose<'_, 's, '_>,
         commit: Commit,
         claim: Claim,
     ) -> Result<Checked<'s>, Undecided> {
         let Checked { stack, decision, .. } = &mut checked;
         let names = Names {
             stack,
-            request,
+            whose,
             revision: self.revision.load(Ordering::Relaxed),
         };
         match shared.decide(&names.asked(commit), claim, decision)? {
             Taken::Decided(at) => checked.now = at,
             Taken::Waits(wait) => return Err(Undecided::Waits(wait)),
             Taken::Crowded if !self.shadow_all => return Err(Undecided::Crowded),
-            Taken::Away | Taken::Crowded => return self.do_without(shared, checked, request, commit),
+            Taken::Away | Taken::Crowded => return self.do_without(shared, checked, whose, commit),
         }
         Ok(checked)
     }
@@ -276,7 +312,7 @@ impl Engine {
         &self,
         shared: &SharedStore,
         mut checked: Checked<'s>,
-        request: &Request<'_>,
+        whose: Whose<'_, 's, '_>,
         commit: Commit,
     ) -> Result<Checked<'s>, Undecided> {
         let Checked { stack, decision, .. } = &mut checked;
@@ -287,7 +323,7 @@ impl Engine {
         };
         let names = Names {
             stack,
-            request,
+            whose,
             revision: self.revision.load(Ordering::Relaxed),
         };
         *decision = Decision::pending();
