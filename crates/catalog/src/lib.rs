@@ -5,6 +5,7 @@
 //! here counts, and nothing here knows how a request arrived.
 
 pub mod document;
+pub mod foreign;
 pub mod model;
 pub mod repository;
 mod request;

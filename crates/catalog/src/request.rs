@@ -33,6 +33,8 @@ pub struct Request<'a> {
     pub test: bool,
     /// Its descriptors.
     pub descriptors: SmallVec<[(&'a str, &'a str); 4]>,
+    /// It came as Envoy sends them: its descriptors are a domain, and entries in order, whose names may repeat.
+    pub is_descriptor: bool,
 }
 
 /// What is wrong with a request: the field, and a sentence.
@@ -93,12 +95,16 @@ impl<'a> Request<'a> {
             .map_err(|_| RequestError::new("ip", "must be an IP address"))
     }
 
-    /// The value of a descriptor.
+    /// The value of a descriptor. `NAME#2` is the second of that name.
     pub fn descriptor(&self, name: &str) -> Option<&'a str> {
-        self.descriptors
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, value)| *value)
+        let mut named = self.descriptors.iter().filter(|(known, _)| *known == name);
+        let value = named.next().or_else(|| {
+            let (name, number) = name.rsplit_once('#').filter(|_| self.is_descriptor)?;
+            let before = number.parse::<usize>().ok()?.checked_sub(1)?;
+            let mut named = self.descriptors.iter().filter(|(known, _)| *known == name);
+            named.nth(before)
+        });
+        value.map(|(_, value)| *value)
     }
 
     /// What the request costs in a unit; without a name, its plain cost.

@@ -58,6 +58,18 @@ impl Log {
         }
     }
 
+    /// Takes back what was admitted last, up to `cost`, no more than is there.
+    pub fn take_back(&mut self, cost: u64) {
+        let left = self.total().saturating_sub(cost);
+        while let Some(entry) = self.entries.pop_back() {
+            if self.total() < left {
+                let total = self.dropped.wrapping_add(left);
+                self.entries.push_back(Entry { at: entry.at, total });
+                return;
+            }
+        }
+    }
+
     /// How many entries are held.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -10,6 +10,7 @@ use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_catalog::{Request, RequestError};
 use tollgate_core::Timestamp;
+use tollgate_proto::v1::CheckLimitRequest;
 
 use crate::secret::{SecretHash, well_formed};
 
@@ -72,6 +73,49 @@ impl fmt::Display for BodyError {
 }
 
 impl std::error::Error for BodyError {}
+
+impl<'a> From<&'a CheckLimitRequest> for CheckBody<'a> {
+    fn from(request: &'a CheckLimitRequest) -> Self {
+        let text = |text: &'a Option<String>| text.as_deref().map(Text::from);
+        let some = |empty: bool| (!empty).then_some(());
+        Self {
+            org_id: text(&request.org_id),
+            app_id: text(&request.app_id),
+            key_id: text(&request.key_id),
+            user_id: text(&request.user_id),
+            ip: text(&request.ip),
+            endpoint: text(&request.endpoint),
+            scopes: some(request.scopes.is_empty()).map(|()| {
+                Texts(
+                    request
+                        .scopes
+                        .iter()
+                        .map(|scope| Text::from(scope.as_str()))
+                        .collect(),
+                )
+            }),
+            cost: request.cost,
+            costs: some(request.costs.is_empty()).map(|()| {
+                let costs = request.costs.iter();
+                Pairs(
+                    costs
+                        .map(|(unit, cost)| (Text::from(unit.as_str()), *cost))
+                        .collect(),
+                )
+            }),
+            descriptors: some(request.descriptors.is_empty()).map(|()| {
+                let pairs = request.descriptors.iter();
+                let pair = |(name, value): (&'a String, &'a String)| {
+                    (Text::from(name.as_str()), Text::from(value.as_str()))
+                };
+                Pairs(pairs.map(pair).collect())
+            }),
+            dry_run: request.dry_run,
+            api_key: text(&request.api_key),
+            at: None,
+        }
+    }
+}
 
 impl<'a> CheckBody<'a> {
     /// Whether nothing is to be charged.
@@ -182,6 +226,12 @@ fn bounded(field: &'static str, items: usize) -> Result<(), RequestError> {
 /// Text that is borrowed unless it has escapes.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Text<'a>(pub Cow<'a, str>);
+
+impl<'a> From<&'a str> for Text<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+}
 
 impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

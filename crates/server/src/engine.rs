@@ -3,6 +3,8 @@
 //! Everything that asks for a decision comes through here: the data plane, the simulator of `tollgate
 //! simulate`, tests and benchmarks.
 
+mod together;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +20,10 @@ use tollgate_counters::{Commit, MemoryStore, StoreFull};
 
 use crate::clock;
 use crate::ledger::{self, Ledger};
-use crate::names::Names;
+use crate::names::{Names, Whose};
+
+pub(crate) use together::Joined;
+pub use together::{Part, Resumed, Together};
 
 /// Counters held at most unless configured: about 650 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
@@ -158,6 +163,11 @@ impl Engine {
         let _ = self.ledger.set(ledger);
     }
 
+    /// Whether a request may have to wait: for a store that a fleet shares, or for the ledger.
+    pub fn may_wait(&self) -> bool {
+        self.shared.get().is_some() || self.ledger.get().is_some()
+    }
+
     /// What makes hashes of ids.
     pub fn seed(&self) -> KeySeed {
         self.seed
@@ -197,17 +207,37 @@ impl Engine {
         commit: Commit,
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
-        let mut checked = self.resolve(snapshot, request, now)?;
+        let checked = self.resolve(snapshot, request, now)?;
+        self.begin(checked, Whose::One(request), commit)
+    }
+
+    /// Decides what was resolved, where the counters are.
+    #[inline]
+    fn begin<'s>(
+        &self,
+        mut checked: Checked<'s>,
+        whose: Whose<'_, 's, '_>,
+        commit: Commit,
+    ) -> Result<Checked<'s>, Undecided> {
         if let Some(shared) = self.shared.get() {
-            return self.ask(shared, checked, request, commit, Claim::default());
+            return self.ask(shared, checked, whose, commit, Claim::default());
         }
         if let Some(ledger) = self.ledger.get() {
-            return self.check_within(ledger, checked, request, commit, true);
+            return self.check_within(ledger, checked, whose, commit, true);
         }
-        let Checked { stack, decision, .. } = &mut checked;
+        self.decide_here(&mut checked, commit)?;
+        Ok(checked)
+    }
+
+    /// Decides by counters in this process.
+    #[inline]
+    fn decide_here(&self, checked: &mut Checked<'_>, commit: Commit) -> Result<(), Undecided> {
+        let Checked {
+            stack, decision, now, ..
+        } = checked;
         let decided = self
             .store
-            .decide(&stack.levels, &stack.formers, now, commit, decision);
+            .decide(&stack.levels, &stack.formers, *now, commit, decision);
         if let Err(full) = decided {
             if !self.shadow_all {
                 return Err(full.into());
@@ -215,9 +245,9 @@ impl Engine {
             // The kill switch refuses nothing, not even what there is no room to count.
             *decision = Decision::pending();
             self.store
-                .decide(&stack.levels, &stack.formers, now, Commit::DryRun, decision)?;
+                .decide(&stack.levels, &stack.formers, *now, Commit::DryRun, decision)?;
         }
-        Ok(checked)
+        Ok(())
     }
 
     /// Goes on with a request that had to wait, by the snapshot and at the instant it began with.
@@ -229,12 +259,22 @@ impl Engine {
         now: Timestamp,
         heard: Heard,
     ) -> Result<Checked<'s>, Undecided> {
-        let mut checked = self.resolve(snapshot, request, now)?;
+        let checked = self.resolve(snapshot, request, now)?;
+        self.go_on(checked, Whose::One(request), commit, heard)
+    }
+
+    fn go_on<'s>(
+        &self,
+        mut checked: Checked<'s>,
+        whose: Whose<'_, 's, '_>,
+        commit: Commit,
+        heard: Heard,
+    ) -> Result<Checked<'s>, Undecided> {
         let answer = match (heard, self.ledger.get()) {
             (Heard::Shared(answer), _) => answer,
             (Heard::Ledger(answer), Some(ledger)) => {
                 let waits = answer == ledger::Answer::Again;
-                return self.check_within(ledger, checked, request, commit, waits);
+                return self.check_within(ledger, checked, whose, commit, waits);
             }
             (Heard::Ledger(_), None) => return Err(Undecided::LedgerAway),
         };
@@ -244,8 +284,8 @@ impl Engine {
                 checked.now = settled.at;
                 Ok(checked)
             }
-            (Answer::Again(claim), Some(shared)) => self.ask(shared, checked, request, commit, claim),
-            (Answer::Away, Some(shared)) => self.do_without(shared, checked, request, commit),
+            (Answer::Again(claim), Some(shared)) => self.ask(shared, checked, whose, commit, claim),
+            (Answer::Away, Some(shared)) => self.do_without(shared, checked, whose, commit),
             (_, None) => Err(Undecided::StoreAway),
         }
     }
@@ -287,6 +327,13 @@ impl Engine {
         };
         let stack = &mut checked.stack;
         snapshot.resolve(request, now, stack);
+        self.look_over(stack)?;
+        Ok(checked)
+    }
+
+    /// Refuses what can't be told, and with the kill switch nothing else.
+    #[inline]
+    fn look_over(&self, stack: &mut Stack<'_>) -> Result<(), Undecided> {
         if stack.unreadable && !self.shadow_all {
             return Err(Undecided::OrgUnreadable);
         }
@@ -295,28 +342,28 @@ impl Engine {
                 level.mode = Mode::Shadow;
             }
         }
-        Ok(checked)
+        Ok(())
     }
 
     fn ask<'s>(
         &self,
         shared: &Arc<SharedStore>,
         mut checked: Checked<'s>,
-        request: &Request<'_>,
+        whose: Whose<'_, 's, '_>,
         commit: Commit,
         claim: Claim,
     ) -> Result<Checked<'s>, Undecided> {
         let Checked { stack, decision, .. } = &mut checked;
         let names = Names {
             stack,
-            request,
+            whose,
             revision: self.revision.load(Ordering::Relaxed),
         };
         match shared.decide(&names.asked(commit), claim, decision)? {
             Taken::Decided(at) => checked.now = at,
             Taken::Waits(wait) => return Err(Undecided::Waits(Wait::Shared(wait))),
             Taken::Crowded if !self.shadow_all => return Err(Undecided::Crowded),
-            Taken::Away | Taken::Crowded => return self.do_without(shared, checked, request, commit),
+            Taken::Away | Taken::Crowded => return self.do_without(shared, checked, whose, commit),
         }
         Ok(checked)
     }
@@ -327,7 +374,7 @@ impl Engine {
         &self,
         shared: &SharedStore,
         mut checked: Checked<'s>,
-        request: &Request<'_>,
+        whose: Whose<'_, 's, '_>,
         commit: Commit,
     ) -> Result<Checked<'s>, Undecided> {
         let Checked { stack, decision, .. } = &mut checked;
@@ -338,7 +385,7 @@ impl Engine {
         };
         let names = Names {
             stack,
-            request,
+            whose,
             revision: self.revision.load(Ordering::Relaxed),
         };
         *decision = Decision::pending();

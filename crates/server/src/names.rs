@@ -12,17 +12,36 @@ use tollgate_counters::Commit;
 use tollgate_counters::shared::call::Name;
 use tollgate_counters::shared::node::{Asked, Details, LANES};
 
-/// A resolved request, for whoever asks after its counters' names.
+use crate::engine::Joined;
+
+/// A resolved request, or several that are decided as one, for whoever asks after their counters' names.
 pub(crate) struct Names<'a, 's, 'r> {
     /// What applies.
     pub(crate) stack: &'a Stack<'s>,
     /// To whom.
-    pub(crate) request: &'a Request<'r>,
+    pub(crate) whose: Whose<'a, 's, 'r>,
     /// By which version of the policies.
     pub(crate) revision: u64,
 }
 
-impl Names<'_, '_, '_> {
+/// Whose counters they are.
+#[derive(Clone, Copy)]
+pub(crate) enum Whose<'a, 's, 'r> {
+    /// A request's.
+    One(&'a Request<'r>),
+    /// Those of several.
+    Several(&'a Joined<'a, 's, 'r>),
+}
+
+impl<'a, 's, 'r> Names<'a, 's, 'r> {
+    /// The stack and the request that a level is of, and its place there.
+    fn at(&self, place: usize) -> (&'a Stack<'s>, &'a Request<'r>, usize) {
+        match self.whose {
+            Whose::One(request) => (self.stack, request, place),
+            Whose::Several(joined) => joined.level(place),
+        }
+    }
+
     /// The request as a node is asked.
     pub(crate) fn asked(&self, commit: Commit) -> Asked<'_> {
         Asked {
@@ -38,13 +57,15 @@ impl Names<'_, '_, '_> {
 impl Names<'_, '_, '_> {
     /// Whose a level's counter is; empty where it is nobody's.
     pub(crate) fn org(&self, place: usize) -> &str {
-        let org = self.request.org.filter(|_| self.stack.is_within_org(place));
+        let (stack, request, place) = self.at(place);
+        let org = request.org.filter(|_| stack.is_within_org(place));
         org.unwrap_or_default()
     }
 
     /// What a level's counter is about, as JSON for people.
     pub(crate) fn label(&self, place: usize) -> String {
-        let (limit, request) = (self.stack.limits[place], self.request);
+        let (stack, request, place) = self.at(place);
+        let limit = stack.limits[place];
         let mut label = json!({
             "policyId": limit.policy_id(),
             "scope": limit.scope_name,
@@ -70,16 +91,16 @@ impl Names<'_, '_, '_> {
 
 impl Details for Names<'_, '_, '_> {
     fn name(&self, place: usize) -> Name {
-        Name(self.stack.name(place, self.request))
+        let (stack, request, place) = self.at(place);
+        Name(stack.name(place, request))
     }
 
     fn tag(&self, place: usize) -> Arc<str> {
-        match self.request.org {
-            Some(org) if self.stack.is_within_org(place) => org.into(),
+        let (stack, request, place) = self.at(place);
+        match request.org {
+            Some(org) if stack.is_within_org(place) => org.into(),
             // A counter that spans orgs is by itself.
-            _ => URL_SAFE_NO_PAD
-                .encode(self.stack.name(place, self.request))
-                .into(),
+            _ => URL_SAFE_NO_PAD.encode(stack.name(place, request)).into(),
         }
     }
 
@@ -91,15 +112,20 @@ impl Details for Names<'_, '_, '_> {
     }
 
     fn lane(&self, place: usize) -> usize {
+        let (stack, request, place) = self.at(place);
         // Counters that span orgs are everybody's, and have one for themselves.
-        if self.request.org.is_some() && self.stack.is_within_org(place) {
-            1 + self.stack.tier_index as usize % (LANES - 1)
+        if request.org.is_some() && stack.is_within_org(place) {
+            1 + stack.tier_index as usize % (LANES - 1)
         } else {
             0
         }
     }
 
     fn former(&self, place: usize) -> Name {
-        Name(self.stack.former_name(place, self.request))
+        let (stack, request, place) = match self.whose {
+            Whose::One(request) => (self.stack, request, place),
+            Whose::Several(joined) => joined.former(place),
+        };
+        Name(stack.former_name(place, request))
     }
 }

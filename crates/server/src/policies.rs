@@ -1,4 +1,5 @@
-//! Where the policy set comes from: a file, watched for changes, or the demonstration set.
+//! Where the policy set comes from: a file, or a directory of envoyproxy/ratelimit's, watched for changes; or the
+//! demonstration set.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate_catalog::document::{Problems, parse_policy_set};
+use tollgate_catalog::foreign::{ForeignFile, Unread, is_envoy, read_envoy};
 use tollgate_catalog::model::PolicySet;
 
 use crate::catalogue::{Catalogue, CatalogueError};
@@ -28,28 +30,41 @@ pub enum PolicyFileError {
     Unreadable(PathBuf, std::io::Error),
     /// It is not a policy file.
     Invalid(PathBuf, Problems),
+    /// Some of another limiter's files are not what they should be.
+    Foreign(Unread),
 }
 
 impl fmt::Display for PolicyFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Invalid(path, problems) => {
-                for (index, problem) in problems.0.iter().enumerate() {
+            Self::Invalid(path, problems) => write_problems(f, &path.display().to_string(), problems),
+            Self::Foreign(Unread(files)) => {
+                for (index, (name, problems)) in files.iter().enumerate() {
                     if index > 0 {
                         writeln!(f)?;
                     }
-                    // path:line: the form in which editors and terminals make places clickable.
-                    write!(f, "{}:{}: ", path.display(), problem.line)?;
-                    if !problem.field.is_empty() {
-                        write!(f, "{}: ", problem.field)?;
-                    }
-                    f.write_str(&problem.message)?;
+                    write_problems(f, name, problems)?;
                 }
                 Ok(())
             }
         }
     }
+}
+
+fn write_problems(f: &mut fmt::Formatter<'_>, file: &str, problems: &Problems) -> fmt::Result {
+    for (index, problem) in problems.0.iter().enumerate() {
+        if index > 0 {
+            writeln!(f)?;
+        }
+        // path:line: the form in which editors and terminals make places clickable.
+        write!(f, "{file}:{}: ", problem.line)?;
+        if !problem.field.is_empty() {
+            write!(f, "{}: ", problem.field)?;
+        }
+        f.write_str(&problem.message)?;
+    }
+    Ok(())
 }
 
 impl std::error::Error for PolicyFileError {}
@@ -76,10 +91,52 @@ impl Standing {
     }
 }
 
-/// Reads a policy file.
+/// Reads a policy file. A directory, and a file with a domain, are envoyproxy/ratelimit's.
 pub fn read_file(path: &Path) -> Result<PolicySet, PolicyFileError> {
-    let text = read_text(path)?;
-    parse_policy_set(&text).map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems))
+    let texts = read_texts(path)?;
+    match texts.as_slice() {
+        [(_, text)] if !path.is_dir() && !is_envoy(text) => {
+            parse_policy_set(text).map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems))
+        }
+        texts => {
+            let files = texts.iter().map(|(name, text)| ForeignFile { name, text });
+            let files: Vec<ForeignFile<'_>> = files.collect();
+            let imported = read_envoy(&files).map_err(PolicyFileError::Foreign)?;
+            Ok(PolicySet {
+                policies: imported.policies,
+                ..PolicySet::default()
+            })
+        }
+    }
+}
+
+/// Reads a file, or all files of a directory, by name.
+pub fn read_texts(path: &Path) -> Result<Vec<(String, String)>, PolicyFileError> {
+    let paths = files_of(path).map_err(|error| PolicyFileError::Unreadable(path.to_owned(), error))?;
+    let texts = paths.iter();
+    texts
+        .map(|path| Ok((path.display().to_string(), read_text(path)?)))
+        .collect()
+}
+
+/// The YAML files of a directory, in the order of their names, or the file. Hidden ones are those of editors and mounts.
+fn files_of(path: &Path) -> std::io::Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path)? {
+        let path = entry?.path();
+        let hidden = path
+            .file_name()
+            .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+        let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+        if yaml && !hidden && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 fn read_text(path: &Path) -> Result<String, PolicyFileError> {
@@ -104,24 +161,24 @@ pub fn load(path: Option<&Path>) -> Result<PolicySet, PolicyFileError> {
 /// needs the catalogue's database, which is away, is applied when that is back.
 pub async fn watch(
     path: PathBuf,
-    mut seen: Option<Stamp>,
+    mut seen: Option<Vec<Stamp>>,
     catalogue: Arc<Catalogue>,
     metrics: Arc<Metrics>,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut ticks = tokio::time::interval(POLL);
-    let mut last = seen;
+    let mut last = seen.clone();
     let mut standing = Standing::InForce;
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             () = stopped(&mut stop) => return,
         }
-        let now = stamp(&path);
+        let now = stamps(&path);
         // Only what has stayed the same for a while is read: the first half of a file that is being written
         // may well be a valid one.
         let settled = now == last;
-        last = now;
+        last.clone_from(&now);
         let again = standing == Standing::Waiting && !metrics.is_catalogue_away();
         if !settled || (now == seen && !again) {
             continue;
@@ -169,13 +226,19 @@ async fn reload(
     })
 }
 
-/// What tells one state of the file from another: its time, its size, and which file it is.
+/// What tells one state of a file from another: its time, its size, and which file it is.
 pub type Stamp = (std::time::SystemTime, u64, u64);
 
-/// The file's present state; taken before it is read, so that no change in between goes unseen.
+/// A file's present state; taken before it is read, so that no change in between goes unseen.
 pub fn stamp(path: &Path) -> Option<Stamp> {
     use std::os::unix::fs::MetadataExt;
 
     let metadata = std::fs::metadata(path).ok()?;
     Some((metadata.modified().ok()?, metadata.len(), metadata.ino()))
+}
+
+/// The same of the policy file, or of all files of a directory.
+pub fn stamps(path: &Path) -> Option<Vec<Stamp>> {
+    let files = files_of(path).ok()?;
+    files.iter().map(|file| stamp(file)).collect()
 }

@@ -15,7 +15,7 @@ use crate::control_plane::{self, AdminToken, ControlPlane, Oidc, oidc};
 use crate::data_plane::{DataPlane, Limits, Server};
 use crate::engine::{Engine, random_seed};
 use crate::fleet::Fleet;
-use crate::grpc;
+use crate::grpc::Grpc;
 use crate::ledger::{Keeping, Ledger};
 use crate::metrics::{Metrics, Origin};
 use crate::org_cap::OrgCap;
@@ -29,7 +29,7 @@ const SWEEP_GROUPS: usize = 512;
 
 /// Serves until SIGTERM or SIGINT. The error is a sentence.
 pub fn serve(settings: Settings) -> Result<(), String> {
-    let stamp = settings.policies.as_deref().and_then(policies::stamp);
+    let stamp = settings.policies.as_deref().and_then(policies::stamps);
     let set = policies::load(settings.policies.as_deref()).map_err(|error| error.to_string())?;
     let seed = random_seed().map_err(|error| format!("no randomness for the key seed: {error}"))?;
     let engine = Engine::new(&set, seed, settings.max_counters, settings.shadow_all);
@@ -84,7 +84,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
 
 /// What was found before anything is served.
 struct Start {
-    stamp: Option<policies::Stamp>,
+    stamp: Option<Vec<policies::Stamp>>,
     file: FileSet,
     engine: Arc<Engine>,
     token: AdminToken,
@@ -122,6 +122,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         trusted_proxies: settings.trusted_proxies.clone(),
         tokens: settings.data_tokens.clone(),
         org_cap: org_cap(&settings, &engine, &stopped),
+        rls_headers: settings.rls_headers,
     });
     let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
     let handshakes = handshakes.transpose().map_err(fail)?;
@@ -144,12 +145,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         handshakes.clone(),
         stopped.clone(),
     ));
-    let grpc = tokio::spawn(grpc::serve(
-        listener(grpc).map_err(fail)?,
-        handshakes,
-        settings.max_connections,
-        stopped.clone(),
-    ));
+    let grpc = serve_grpc(&settings, grpc, data_plane, handshakes, &stopped).map_err(fail)?;
     sweep_counters(&engine, &stopped);
     if let Some(path) = settings.policies.clone() {
         tokio::spawn(policies::watch(
@@ -181,8 +177,11 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     end.come().await;
     tracing::info!("draining");
     let _ = stop.send(true);
-    let _ = tokio::task::spawn_blocking(|| server.join()).await;
-    let _ = tokio::join!(admin, grpc, follower);
+    let data_plane = tokio::task::spawn_blocking(|| {
+        server.join();
+        let _ = grpc.join();
+    });
+    let _ = tokio::join!(data_plane, admin, follower);
     end_ledger(ledger).await;
     if let (Some(fleet), Some(member)) = (fleet, member) {
         let _ = member.await;
@@ -207,6 +206,23 @@ fn serve_data_plane(
         ..Limits::default()
     };
     Server::start(listener, settings.threads, limits, plane, handshakes, stopped)
+}
+
+fn serve_grpc(
+    settings: &Settings,
+    listener: TcpListener,
+    plane: Arc<DataPlane>,
+    handshakes: Option<Handshakes>,
+    stopped: &watch::Receiver<bool>,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    let grpc = Grpc {
+        listener,
+        plane,
+        handshakes,
+        max_connections: settings.max_connections,
+        threads: settings.threads,
+    };
+    grpc.start(stopped.clone())
 }
 
 /// Reaches for the fleet whose counters are in Redis, if there is one.

@@ -80,6 +80,18 @@ pub struct Flags {
     /// Tell clients by these header styles: ietf, x, levels, legacy, or off [default: ietf,x,levels]
     #[arg(long, env = "TOLLGATE_HEADERS", value_name = "LIST")]
     pub headers: Option<String>,
+    /// Tell clients behind Envoy by headers on every answer to its rate limit filter, not only when they are refused
+    #[arg(
+        long,
+        env = "TOLLGATE_RLS_HEADERS",
+        value_name = "true|false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        value_parser = clap::builder::FalseyValueParser::new()
+    )]
+    pub rls_headers: Option<bool>,
     /// The name of this region [default: local]
     #[arg(long, env = "TOLLGATE_REGION", value_name = "NAME")]
     pub region: Option<String>,
@@ -147,6 +159,8 @@ pub struct Settings {
     pub policies: Option<PathBuf>,
     /// The header styles.
     pub headers: HeaderStyles,
+    /// Whether every answer to Envoy's rate limit filter has headers.
+    pub rls_headers: bool,
     /// The region's name.
     pub region: String,
     /// From whom forwarding headers are believed.
@@ -208,6 +222,7 @@ impl Settings {
                 Some(list) => list.parse().map_err(|problem| format!("--headers: {problem}"))?,
                 None => HeaderStyles::default(),
             },
+            rls_headers: flags.rls_headers.unwrap_or(false),
             region: flags.region.unwrap_or_else(|| "local".to_owned()),
             trusted_proxies: match flags.trusted_proxies {
                 Some(list) => read_networks(&list)?,
@@ -268,6 +283,7 @@ impl Flags {
             redis_allow_eviction: self.redis_allow_eviction || file.redis_allow_eviction,
             policies: self.policies.or(file.policies),
             headers: self.headers.or(file.headers),
+            rls_headers: self.rls_headers.or(file.rls_headers),
             region: self.region.or(file.region),
             trusted_proxies: self.trusted_proxies.or(file.trusted_proxies),
             max_counters: self.max_counters.or(file.max_counters),
@@ -341,6 +357,13 @@ fn read_config(path: &Path) -> Result<Flags, String> {
         .unwrap_or(false);
     flags.insecure_bind = fields.flag("insecure-bind", &mut problems).unwrap_or(false);
     flags.shadow_all = fields.flag("shadow-all", &mut problems);
+    flags.rls_headers = fields.flag("rls-headers", &mut problems);
+    if let Some(node) = fields.node("rls")
+        && let Some(mut rls) = Fields::of(node, "rls", &mut problems)
+    {
+        flags.rls_headers = rls.flag("headers", &mut problems).or(flags.rls_headers);
+        rls.finish(&mut problems);
+    }
     fields.finish(&mut problems);
     if problems.0.is_empty() {
         Ok(flags)

@@ -35,6 +35,11 @@ impl<'n> Fields<'n> {
         (!node.is_null()).then_some(node)
     }
 
+    /// Whether somebody has asked for a field.
+    pub(crate) fn asked_for(&self, name: &str) -> bool {
+        self.asked.contains(&name)
+    }
+
     /// Whether a field is there.
     pub fn has(&self, name: &str) -> bool {
         self.items

@@ -40,6 +40,9 @@ impl Policy {
             let mut descriptors = self.descriptors.clone();
             descriptors.sort_by(|one, other| one.name.cmp(&other.name));
             let _ = write!(name, "\0{route}\0{scope}\0{descriptors:?}");
+            if let Some(path) = &self.path {
+                let _ = write!(name, "\0{path:?}");
+            }
         }
         if dimensions.contains(&super::Dimension::Ip) {
             let _ = write!(name, "\0{:?}{:?}", values.ipv4_prefix, values.ipv6_prefix);
@@ -68,6 +71,7 @@ impl Policy {
             "endpointPattern": self.pattern.to_string(),
             "requiredScope": self.required_scope,
             "match": conditions.collect::<serde_json::Map<_, _>>(),
+            "descriptor": self.path.as_ref().map(super::DescriptorPath::written),
             "algorithm": values.algorithm_name(),
             "limit": values.limit,
             "burst": values.burst,

@@ -1,6 +1,7 @@
 //! Tiers, orgs, policies and overrides as an operator writes them, checked field by field.
 
 mod count;
+mod descriptor_path;
 mod eras;
 mod id;
 mod org;
@@ -15,6 +16,7 @@ mod ways;
 mod window;
 mod written;
 
+pub use descriptor_path::{DescriptorEntry, DescriptorPath};
 pub use eras::{Eras, Past};
 pub use id::{MAX_ID_BYTES, check_id, check_policy_id};
 pub use org::{Org, OrgRecord, read_zone};

@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::tz::TimeZone;
 use tollgate_core::{Algorithm, Anchor, MAX_LIMIT, MAX_LOG_LIMIT, Mode};
 
+use super::descriptor_path::DescriptorPath;
 use super::scope::Scope;
 use super::value_set::ValueSet;
 use super::window::Window;
@@ -110,6 +111,12 @@ pub struct Policy {
     pub required_scope: Option<String>,
     /// Conditions on descriptors.
     pub descriptors: Vec<Descriptor>,
+    /// The descriptor it is for, where requests bring a domain and entries; `None` for all.
+    pub path: Option<DescriptorPath>,
+    /// Policies, by their ids, that do not count for requests for which this one does.
+    pub replaces: Vec<String>,
+    /// Of the descriptors of a request that have such a limit, only all together can refuse it.
+    pub quota_mode: bool,
     /// Its numbers and modes.
     pub values: Values,
     /// The [era](super::Eras) it counts in: the number of the change since which it counts the way it does; 0 if that
@@ -160,6 +167,11 @@ impl Policy {
         let path = fields.path_of("match");
         let conditions = fields.node("match");
         let descriptors = conditions.map_or_else(Vec::new, |node| read_descriptors(node, &path, problems));
+        let path = fields.path_of("descriptor");
+        let descriptor = fields.node("descriptor");
+        let descriptor = descriptor.and_then(|node| DescriptorPath::read(node, &path, problems));
+        let replaces = read_replaced(&mut fields, problems);
+        let quota_mode = fields.flag("quotaMode", problems).unwrap_or(false);
         let values = Values::read(&mut fields, problems);
         for name in ["limit", "window"] {
             if !fields.has(name) {
@@ -179,6 +191,9 @@ impl Policy {
             pattern: pattern.unwrap_or_default(),
             required_scope,
             descriptors,
+            path: descriptor,
+            replaces,
+            quota_mode,
             values,
             since: 0,
             shared_since: 0,
@@ -189,6 +204,25 @@ impl Policy {
         }
         policy.values.check(line, &path, problems);
         (problems.0.len() == before).then_some(policy)
+    }
+
+    /// A policy that says nothing but its id.
+    pub fn named(id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            tier: None,
+            scope: Scope::default(),
+            pattern: Pattern::default(),
+            required_scope: None,
+            descriptors: Vec::new(),
+            path: None,
+            replaces: Vec::new(),
+            quota_mode: false,
+            values: Values::default(),
+            since: 0,
+            shared_since: 0,
+            line: 0,
+        }
     }
 
     /// Whether another is the same, wherever it stands.
@@ -204,7 +238,12 @@ impl Policy {
     /// In what it differs from another that is for the same requests.
     pub(crate) fn differing(&self, other: &Self) -> ValueSet {
         let values = ValueSet::differing(&self.values, &other.values);
-        if self.descriptors == other.descriptors && self.since == other.since {
+        let same = self.descriptors == other.descriptors
+            && self.path == other.path
+            && self.replaces == other.replaces
+            && self.quota_mode == other.quota_mode
+            && self.since == other.since;
+        if same {
             return values;
         }
         values.and(ValueSet::REST)
@@ -428,6 +467,20 @@ impl fmt::Display for Descriptor {
 fn read_scope(fields: &mut Fields<'_>, problems: &mut Problems) -> Option<Scope> {
     let path = fields.path_of("scope");
     Scope::read(fields.node("scope")?, &path, problems)
+}
+
+fn read_replaced(fields: &mut Fields<'_>, problems: &mut Problems) -> Vec<String> {
+    let mut ids = Vec::new();
+    for (path, node) in fields.list("replaces", problems) {
+        match &node.value {
+            Value::Scalar { text, .. } => match super::check_policy_id(text) {
+                Ok(()) => ids.push(text.clone()),
+                Err(problem) => problems.add(node.line, path, problem),
+            },
+            _ => problems.add(node.line, path, "must be a policy's id"),
+        }
+    }
+    ids
 }
 
 fn read_accuracy(text: &str) -> Result<Accuracy, String> {

@@ -24,6 +24,15 @@ impl Policy {
             .text("endpointPattern", &self.pattern)
             .may("requiredScope", self.required_scope.clone())
             .may("match", (!conditions.is_empty()).then_some(conditions))
+            .may(
+                "descriptor",
+                self.path.as_ref().map(super::DescriptorPath::written),
+            )
+            .may(
+                "replaces",
+                (!self.replaces.is_empty()).then(|| self.replaces.clone()),
+            )
+            .may("quotaMode", self.quota_mode.then_some(true))
             .values(&self.values)
             .text("algorithm", self.values.algorithm_name())
             .0

@@ -7,12 +7,13 @@ use tollgate_core::{Algorithm, KeySeed};
 
 use super::Tier;
 use super::beside::Beside;
+use super::descriptors::{Descriptors, Place};
 use super::limit::{Limit, Routes};
 use super::org::OrgEntry;
 use super::policy_values::PolicyValues;
 use super::resolve::sort_key;
 use crate::document::Problems;
-use crate::model::{DEFAULT_TIER, Org, Past, Policy, PolicySet};
+use crate::model::{DEFAULT_TIER, DescriptorPath, Org, Past, Policy, PolicySet};
 use crate::route::{Pattern, Router};
 
 pub(super) struct Common {
@@ -34,6 +35,8 @@ pub(super) struct Common {
     pub(super) unreadable: OrgEntry,
     pub(super) routes: Router,
     route_numbers: HashMap<Pattern, u32>,
+    pub(super) descriptors: Descriptors,
+    places: HashMap<DescriptorPath, Place>,
     pub(super) classes: Router,
     pub(super) class_names: Vec<Box<str>>,
     /// The class of each entry of `classes`.
@@ -73,6 +76,8 @@ impl Common {
             },
             routes: Router::default(),
             route_numbers: HashMap::new(),
+            descriptors: Descriptors::default(),
+            places: HashMap::new(),
             classes: Router::default(),
             class_names: Vec::new(),
             class_of: Vec::new(),
@@ -115,6 +120,7 @@ impl Common {
                 && one.scope == other.scope
                 && one.pattern == other.pattern
                 && one.required_scope == other.required_scope
+                && one.path == other.path
                 && one.values.window == other.values.window
         };
         let tiers = |common: &Self| -> Vec<(Box<str>, Vec<u32>)> {
@@ -177,6 +183,11 @@ impl Common {
         }
     }
 
+    /// The place of the descriptor that a policy is for.
+    pub(super) fn place_of(&self, policy: &Policy) -> Option<Place> {
+        self.places.get(policy.path.as_ref()?).copied()
+    }
+
     fn add_classes(&mut self, set: &PolicySet) {
         for (entry, class) in (0..).zip(&set.endpoint_classes) {
             let known = self.class_names.iter().position(|name| **name == class.class);
@@ -199,11 +210,15 @@ impl Common {
             if matches!(policy.pattern, Pattern::Route(_)) {
                 self.routes_of(&policy.pattern, &mut own, policy.line, problems);
             }
+            if let Some(path) = &policy.path {
+                let place = self.descriptors.add(path);
+                self.places.insert(path.clone(), place);
+            }
         }
         let mut limits = Vec::with_capacity(self.policies.len());
         for policy in &self.policies {
             let routes = self.routes_of(&policy.pattern, &mut own, policy.line, problems);
-            let limit = Limit::new(policy, routes, self.seed);
+            let limit = Limit::new(policy, routes, self.seed).at(self.place_of(policy));
             limits.push(limit.after(self.pasts_of(policy).cloned(), self.seed));
         }
         self.limits = limits;

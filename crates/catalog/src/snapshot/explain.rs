@@ -21,6 +21,8 @@ pub enum Skip {
     RequiredScope,
     /// A descriptor is absent or has another value.
     Descriptor(String),
+    /// It is for another descriptor than the request's, or the request brings none.
+    OtherDescriptor,
     /// The request has nothing to count it by.
     Lacks(Dimension),
     /// It is for another tier.
@@ -36,6 +38,7 @@ impl fmt::Display for Skip {
             Self::Endpoint => f.write_str("the endpoint does not match its pattern"),
             Self::RequiredScope => f.write_str("the request does not carry its permission"),
             Self::Descriptor(name) => write!(f, "the descriptor `{name}` is absent or different"),
+            Self::OtherDescriptor => f.write_str("the request brings another descriptor, or none"),
             Self::Lacks(dimension) => write!(f, "the request names no {dimension}"),
             Self::OtherTier(tier) => write!(f, "it is for the tier {tier}"),
             Self::Overridden => f.write_str("an override stands in for it"),
@@ -126,7 +129,13 @@ impl Snapshot {
         let mut lookup = catalogue.look_up(request);
         let (org, common) = (lookup.org, lookup.common);
         let mut judge = |limit: &'s Limit| {
-            let verdict = limit.applies(request, &mut lookup.ids, &lookup.routes, lookup.class);
+            let verdict = limit.applies(
+                request,
+                &mut lookup.ids,
+                &lookup.routes,
+                lookup.class,
+                lookup.place,
+            );
             Explanation {
                 limit,
                 verdict: verdict.map_or_else(Verdict::Skipped, |_| Verdict::Applies),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use tollgate_core::{CounterKey, IdHash, KeySeed, Mode, Period, Rule, Timestamp};
 
+use super::descriptors::Place;
 use super::explain::Skip;
 use super::ids::Ids;
 use super::name::{self, CounterName};
@@ -83,6 +84,12 @@ pub struct Limit {
     pub(super) required_scope: Option<Box<str>>,
     pub(super) descriptors: Vec<Descriptor>,
     pub(super) routes: Routes,
+    /// The place of the descriptor it is for.
+    pub(super) place: Option<Place>,
+    /// Policies that do not count where it does.
+    pub(super) replaces: Box<[String]>,
+    /// Of the descriptors of a request that have such a limit, only all together can refuse it.
+    pub quota_mode: bool,
     /// It is on, and for every route, permission and descriptor: nothing to look at but its dimensions.
     unconditional: bool,
     pub(super) prefixes: (u8, u8),
@@ -142,10 +149,14 @@ impl Limit {
             required_scope: policy.required_scope.as_deref().map(Into::into),
             descriptors: policy.descriptors.clone(),
             routes,
+            place: None,
+            replaces: policy.replaces.as_slice().into(),
+            quota_mode: policy.quota_mode,
             unconditional: values.mode != Some(PolicyMode::Off)
                 && routes == Routes::Any
                 && policy.required_scope.is_none()
-                && policy.descriptors.is_empty(),
+                && policy.descriptors.is_empty()
+                && policy.path.is_none(),
             prefixes: (values.ipv4_prefix.unwrap_or(32), values.ipv6_prefix.unwrap_or(64)),
             counter: seed.id(counter_name(policy, policy.since).as_bytes()),
             name: name::hash(&[counter_name(policy, policy.shared_since).as_bytes()]),
@@ -153,6 +164,12 @@ impl Limit {
             dimensions,
             scope: policy.scope.clone(),
         }
+    }
+
+    /// The same for the descriptor at a place.
+    pub(super) fn at(mut self, place: Option<Place>) -> Self {
+        self.place = place;
+        self
     }
 
     /// The same, knowing how it counted before.
@@ -173,9 +190,13 @@ impl Limit {
         ids: &mut Ids<'_, '_>,
         routes: &Matches,
         class: Option<u32>,
+        place: Option<Place>,
     ) -> Result<(CounterKey, u64), Skip> {
         if self.unconditional {
             return self.key(request, ids);
+        }
+        if self.place.is_some() && self.place != place {
+            return Err(Skip::OtherDescriptor);
         }
         if self.mode.is_none() {
             return Err(Skip::Off);
@@ -256,6 +277,7 @@ impl Limit {
             && (self.unconditional
                 || self.routes == other.routes
                     && self.required_scope == other.required_scope
+                    && self.place == other.place
                     && self.descriptors == other.descriptors)
     }
 

@@ -5,6 +5,7 @@ mod beside;
 mod buckets;
 mod common;
 mod compile;
+mod descriptors;
 mod explain;
 mod idle;
 mod ids;

@@ -58,7 +58,7 @@ impl Common {
         let base = terms.base.and_then(|base| self.policies.get(base as usize));
         let policy = base.map_or_else(|| of_its_own(change), |base| changed(base, change));
         policy.values.check(change.line, &change.path, problems);
-        let mut limit = Limit::new(&policy, terms.routes, self.seed);
+        let mut limit = Limit::new(&policy, terms.routes, self.seed).at(self.place_of(&policy));
         limit.origin.overridden = Some(terms.change.clone());
         let pasts = base.into_iter().flat_map(|base| {
             let instead = replaces(base, change);
@@ -230,6 +230,9 @@ fn of_its_own(change: &Override) -> Policy {
         pattern: change.pattern.clone().unwrap_or_default(),
         required_scope: change.required_scope.clone(),
         descriptors: Vec::new(),
+        path: None,
+        replaces: Vec::new(),
+        quota_mode: false,
         values: change.values.clone(),
         since: 0,
         shared_since: 0,

@@ -4,10 +4,13 @@ use smallvec::SmallVec;
 use tollgate_core::{Calendar, Former, Level, Timestamp};
 
 use super::common::Common;
+use super::descriptors::Place;
+use super::explain::Skip;
 use super::ids::Ids;
-use super::limit::Limit;
+use super::limit::{Limit, Routes};
 use super::org::{OrgEntry, ResetEntry, UserEntry};
 use super::{Catalogue, Snapshot, Tier};
+use crate::model::Policy;
 use crate::request::Request;
 use crate::route::Matches;
 
@@ -31,6 +34,10 @@ pub struct Stack<'s> {
     pub class: Option<u32>,
     /// The org's own zone, in which times are told to it.
     pub zone: &'s jiff::tz::TimeZone,
+    /// What the request's descriptor leads to is not limited: the policy there is off.
+    pub unlimited: bool,
+    /// Policies that do not count for the request, because others say so that do.
+    pub replaced: SmallVec<[&'s str; 0]>,
     /// The org is known, but its record can't be read: what is here are the limits of the default tier.
     pub unreadable: bool,
 }
@@ -43,6 +50,8 @@ pub(super) struct Lookup<'s, 'r, 'a> {
     pub(super) common: &'s Common,
     pub(super) routes: Matches,
     pub(super) class: Option<u32>,
+    /// Where its descriptor leads.
+    pub(super) place: Option<Place>,
 }
 
 impl Snapshot {
@@ -67,6 +76,22 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// A limit that no policy of the set is: one that a request brings itself. It is for whomever it is asked about.
+    pub fn limit_of(&self, policy: &Policy) -> Limit {
+        Limit::new(policy, Routes::Any, self.catalogue.sets.active.seed)
+    }
+
+    /// The stack of a request that only a limit of its own applies to.
+    pub fn resolve_own<'s>(&'s self, limit: &'s Limit, request: &Request<'_>) -> Stack<'s> {
+        let mut stack = self.blank();
+        let mut lookup = self.catalogue.look_up(request);
+        let org = lookup.org;
+        stack.push(limit, org, request, &mut lookup);
+        stack
+    }
+}
+
 impl Catalogue {
     #[inline]
     fn blank(&self) -> Stack<'_> {
@@ -80,6 +105,8 @@ impl Catalogue {
             tier_index: 0,
             class: None,
             zone: &self.sets.active.stranger.zone,
+            unlimited: false,
+            replaced: SmallVec::new(),
             unreadable: false,
         }
     }
@@ -114,6 +141,9 @@ impl Catalogue {
         if user.is_some() || !org.extras.is_empty() {
             stack.sort();
         }
+        if !stack.replaced.is_empty() {
+            stack.leave_out_replaced();
+        }
         if common.remembers {
             stack.start_from_former(org, request, now, &mut lookup.ids);
         }
@@ -133,12 +163,15 @@ impl Catalogue {
                 routes.extend(own.matches(endpoint));
             }
         }
+        let is_descriptor = request.is_descriptor;
+        let place = is_descriptor.then(|| common.descriptors.find(&request.descriptors));
         Lookup {
             ids,
             org,
             common,
             routes,
             class,
+            place: place.flatten(),
         }
     }
 }
@@ -175,10 +208,25 @@ impl<'s> Stack<'s> {
         request: &Request<'_>,
         lookup: &mut Lookup<'_, '_, '_>,
     ) {
-        let applies = limit.applies(request, &mut lookup.ids, &lookup.routes, lookup.class);
-        let Ok((key, home)) = applies else {
-            return;
+        let applies = limit.applies(
+            request,
+            &mut lookup.ids,
+            &lookup.routes,
+            lookup.class,
+            lookup.place,
+        );
+        let (key, home) = match applies {
+            Ok(counter) => counter,
+            Err(Skip::Off) if limit.place.is_some() => {
+                // A limit of 0 that is off says that there is none, not that there is no end.
+                self.unlimited = limit.rule.limit > 0;
+                return self.note_replaced(limit);
+            }
+            Err(_) => return,
         };
+        if !limit.replaces.is_empty() {
+            self.note_replaced(limit);
+        }
         self.levels.push(Level {
             rule: &limit.rule,
             calendar: Calendar {
@@ -193,6 +241,21 @@ impl<'s> Stack<'s> {
             home,
         });
         self.limits.push(limit);
+    }
+
+    #[inline(never)]
+    fn note_replaced(&mut self, limit: &'s Limit) {
+        self.replaced.extend(limit.replaces.iter().map(String::as_str));
+    }
+
+    /// Takes out what others replace.
+    #[inline(never)]
+    fn leave_out_replaced(&mut self) {
+        let replaced = &self.replaced;
+        let counts = |limit: &Limit| !replaced.contains(&limit.policy_id());
+        let all = self.limits.iter().copied().zip(self.levels.iter().copied());
+        let (limits, levels) = all.filter(|(limit, _)| counts(limit)).unzip();
+        (self.limits, self.levels) = (limits, levels);
     }
 
     /// Puts the levels in order after limits of the org's own joined the tier's.

@@ -5,7 +5,7 @@
 //! busy org touches therefore stand beside the lock. A hot cell's place in the table is kept for it, out of
 //! date and marked as never expiring, until it cools down and is written back.
 
-use tollgate_core::{Algorithm, Cell, CounterKey, Level, Rule, Timestamp};
+use tollgate_core::{Algorithm, Cell, CounterKey, Level, Mode, Rule, Timestamp};
 
 use super::segment::Identity;
 use super::shard::{Found, Shard};
@@ -119,6 +119,20 @@ impl Front {
                 self.cool(identity, after, expires);
             }
             Found::Absent | Found::Log(..) => self.shard.store(found, after, expires, level.cost, now),
+        }
+    }
+
+    /// Gives a level's cost back, no more than was used. Of an untouched counter there is nothing.
+    pub(super) fn give_back(&mut self, level: &Level<'_>, now: Timestamp) {
+        let (found, cell) = self.load(level.rule, level.key, 0, now);
+        match found {
+            Found::Absent => {}
+            Found::Log(_, index) => self.shard.take_back(index, level.cost.min(cell.0[0])),
+            Found::Cell(_) | Found::Hot(_) => {
+                let overdraw = level.mode == Mode::Soft;
+                let cell = level.rule.advance(cell, level.calendar, now, overdraw);
+                self.store(found, level, level.rule.uncharge(cell, level.cost), now);
+            }
         }
     }
 

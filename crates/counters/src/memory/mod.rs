@@ -297,6 +297,20 @@ impl MemoryStore {
         left.min().unwrap_or(u64::MAX)
     }
 
+    /// Gives each level's cost back, no more than was used, and a counter that several watch once.
+    pub fn give_back(&self, levels: &[Level<'_>], now: Timestamp) {
+        let mut shards = self.lock_many(levels, &[]);
+        for (place, level) in levels.iter().enumerate() {
+            if levels[..place].iter().any(|before| before.key == level.key) {
+                continue;
+            }
+            let shard = shards.shard(level.home);
+            let before = shard.weight();
+            shard.give_back(level, now);
+            self.account(before, shard.weight(), 0);
+        }
+    }
+
     /// Forgets counters that are as good as untouched in the next shard, looking at no more than `groups`
     /// groups. Called in the background, again and again.
     pub fn sweep(&self, groups: usize, now: Timestamp) {

@@ -84,6 +84,15 @@ impl Shard {
         self.cells.insert(identity, cell, expires);
     }
 
+    /// Takes back what a log admitted last.
+    pub(super) fn take_back(&mut self, index: usize, cost: u64) {
+        let log = &mut self.logs[index];
+        let before = log_weight(log);
+        log.take_back(cost);
+        log.trim();
+        self.weight -= before - log_weight(log);
+    }
+
     /// Overwrites a cell that is there, wherever it is by now.
     pub(super) fn keep(&mut self, identity: Identity, cell: Cell, expires: u32) {
         if let Some(place) = self.cells.find(identity) {

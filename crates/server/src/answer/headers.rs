@@ -34,16 +34,23 @@ impl Default for HeaderStyles {
     }
 }
 
-impl std::str::FromStr for HeaderStyles {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let mut styles = Self {
+impl HeaderStyles {
+    /// None of them.
+    pub const fn none() -> Self {
+        Self {
             ietf: false,
             x: false,
             levels: false,
             legacy: false,
-        };
+        }
+    }
+}
+
+impl std::str::FromStr for HeaderStyles {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut styles = Self::none();
         for name in text.split(',').map(str::trim) {
             match name {
                 "ietf" => styles.ietf = true,

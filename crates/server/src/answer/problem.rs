@@ -1,5 +1,6 @@
 //! Problem details (RFC 9457), for refusals and for errors.
 
+use tollgate_catalog::snapshot::Limit;
 use tollgate_core::{Mode, Retry};
 
 use super::message::denial_message;
@@ -166,16 +167,22 @@ pub fn write_denial(checked: &Checked<'_>, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
+/// A refusal's short names, for programs and for people.
+pub fn denial_error(checked: &Checked<'_>) -> (&'static str, &'static str) {
+    let binding = checked.decision.binding.map(|place| checked.stack.limits[place]);
+    match checked.decision.retry {
+        Retry::Never => ("cost_exceeds_limit", "Cost exceeds limit"),
+        Retry::After(_) if binding.is_some_and(Limit::is_quota) => ("quota_exceeded", "Quota exceeded"),
+        Retry::After(_) => ("rate_limit_exceeded", "Rate limit exceeded"),
+    }
+}
+
 /// Appends a refusal's members, without the braces around them and without the scope, which a decision has too.
 pub fn write_denial_members(checked: &Checked<'_>, out: &mut Vec<u8>) {
     let Some(binding) = checked.decision.binding.map(|place| checked.stack.limits[place]) else {
         return;
     };
-    let (error, title) = match checked.decision.retry {
-        Retry::Never => ("cost_exceeds_limit", "Cost exceeds limit"),
-        Retry::After(_) if binding.is_quota() => ("quota_exceeded", "Quota exceeded"),
-        Retry::After(_) => ("rate_limit_exceeded", "Rate limit exceeded"),
-    };
+    let (error, title) = denial_error(checked);
     let message = denial_message(checked);
     out.extend_from_slice(
         b"\"type\":\"https://iana.org/assignments/http-problem-types#quota-exceeded\",\"title\":",

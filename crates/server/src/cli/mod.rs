@@ -5,6 +5,7 @@ mod completions;
 mod explain;
 mod http_client;
 mod identity;
+mod import;
 mod openapi;
 mod plan;
 mod recorded;
@@ -44,6 +45,8 @@ enum Command {
     Simulate(simulate::Args),
     /// Say which limit binds first, when a cap runs out, and what a workload needs
     Plan(plan::Args),
+    /// Print another limiter's configuration as a policy file, and what of it could not be carried over
+    Import(import::Args),
     /// Print the OpenAPI document of the control plane
     Openapi,
     /// Print a shell's completion script
@@ -73,6 +76,7 @@ pub fn run() -> ExitCode {
         Command::Validate(args) => validate::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Openapi => openapi::run(),
         Command::Completions(args) => completions::run(&args),
     };

@@ -34,7 +34,8 @@ pub(super) fn answer(
     };
     let request = if plane.trusts(asked.peer) {
         let mut request = read(asked.head, turn.snapshot(), turn.now)?;
-        request.ip = Some(client_address(asked.head, asked.peer, &plane.trusted_proxies));
+        let hops = asked.head.all("x-forwarded-for");
+        request.ip = Some(client_address(hops, asked.peer, &plane.trusted_proxies));
         request
     } else {
         Request {
@@ -54,12 +55,26 @@ pub(super) fn answer(
 }
 
 fn read<'r>(head: &'r Head<'_>, snapshot: &'r Snapshot, now: Timestamp) -> Result<Request<'r>, Problem> {
-    let bearer = header(head, "authorization")?.and_then(|value| {
+    let method = either(head, "x-forwarded-method", "x-original-method")?;
+    let path = either(head, "x-forwarded-uri", "x-original-uri")?.map(path_of);
+    let endpoint = path.map(|path| Endpoint::of(method, path)).transpose();
+    let endpoint = endpoint.map_err(|error| bad(&error.into()))?;
+    read_caller(&|name| header(head, name), endpoint, snapshot, now)
+}
+
+/// Reads who asks out of the headers that a gateway passes on.
+pub(crate) fn read_caller<'r>(
+    header: &dyn Fn(&'static str) -> Result<Option<&'r str>, Problem>,
+    endpoint: Option<Endpoint<'r>>,
+    snapshot: &'r Snapshot,
+    now: Timestamp,
+) -> Result<Request<'r>, Problem> {
+    let bearer = header("authorization")?.and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
     let bearer = bearer.filter(|token| KEY_PREFIXES.iter().any(|prefix| token.starts_with(prefix)));
-    let secret = match (header(head, "x-api-key")?, bearer) {
+    let secret = match (header("x-api-key")?, bearer) {
         (Some(key), Some(bearer)) if key != bearer => {
             return Err(Problem::bad_request(
                 "`X-API-Key` and `Authorization` are two different keys.",
@@ -68,27 +83,24 @@ fn read<'r>(head: &'r Head<'_>, snapshot: &'r Snapshot, now: Timestamp) -> Resul
         (key, bearer) => key.or(bearer),
     };
     let id = |name: &'static str| {
-        let value = header(head, name)?;
+        let value = header(name)?;
         Request::id(name, value).map_err(|error| bad(&error))
     };
-    let method = either(head, "x-forwarded-method", "x-original-method")?;
-    let path = either(head, "x-forwarded-uri", "x-original-uri")?.map(path_of);
-    let endpoint = path.map(|path| Endpoint::of(method, path)).transpose();
     let mut request = Request {
         org: id("x-tollgate-org")?,
         app: id("x-tollgate-app")?,
         key: id("x-tollgate-key")?,
         user: id("x-tollgate-user")?,
-        endpoint: endpoint.map_err(|error| bad(&error.into()))?,
+        endpoint,
         ..Request::new()
     };
-    if let Some(scopes) = header(head, "x-tollgate-scopes")? {
+    if let Some(scopes) = header("x-tollgate-scopes")? {
         for scope in scopes.split([' ', ',']).filter(|scope| !scope.is_empty()) {
             check_id(scope).map_err(|problem| bad(&RequestError::new("x-tollgate-scopes", problem)))?;
             request.scopes.push(scope);
         }
     }
-    if let Some(cost) = header(head, "x-tollgate-cost")? {
+    if let Some(cost) = header("x-tollgate-cost")? {
         let problem = || bad(&RequestError::new("x-tollgate-cost", "must be a whole number"));
         request.cost = cost.parse().map_err(|_| problem())?;
     }

@@ -17,7 +17,7 @@ use crate::check_body::{CheckBody, read_object};
 use crate::engine::{Heard, Undecided, Wait};
 
 /// How many requests a batch may hold.
-const MAX_REQUESTS: usize = 1_000;
+pub(crate) const MAX_REQUESTS: usize = 1_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

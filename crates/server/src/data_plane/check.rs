@@ -1,5 +1,7 @@
 //! `POST /v1/check`: one decision.
 
+use tollgate_catalog::snapshot::Snapshot;
+use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
 use super::reply::Reply;
@@ -53,11 +55,8 @@ impl DataPlane {
     ) -> Result<Checked<'s>, Undecided> {
         let started = std::time::Instant::now();
         let (snapshot, now) = (turn.snapshot(), turn.now);
-        if let (Some(cap), Some(org), None) = (&self.org_cap, request.org, &answer)
-            && !cap.admits(org, now)
-        {
-            self.metrics.org_asked_too_often();
-            return Err(Undecided::TooOften(cap.rate()));
+        if answer.is_none() {
+            self.ask_leave(request.org, now)?;
         }
         let checked = match answer {
             None => self.engine.check(snapshot, request, commit, now)?,
@@ -74,6 +73,36 @@ impl DataPlane {
             }
         }
         Ok(checked)
+    }
+}
+
+impl DataPlane {
+    /// The same for whoever can wait by themselves.
+    pub(crate) async fn decide_in_time<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &tollgate_catalog::Request<'_>,
+        commit: Commit,
+        now: Timestamp,
+    ) -> Result<Checked<'s>, Undecided> {
+        let started = std::time::Instant::now();
+        self.ask_leave(request.org, now)?;
+        let checked = self.engine.check_in_time(snapshot, request, commit, now).await?;
+        if commit == Commit::Charge {
+            self.metrics.observe_decision(&checked, started.elapsed());
+        }
+        Ok(checked)
+    }
+
+    /// Whether an org may ask for one more decision.
+    pub(crate) fn ask_leave(&self, org: Option<&str>, now: Timestamp) -> Result<(), Undecided> {
+        if let (Some(cap), Some(org)) = (&self.org_cap, org)
+            && !cap.admits(org, now)
+        {
+            self.metrics.org_asked_too_often();
+            return Err(Undecided::TooOften(cap.rate()));
+        }
+        Ok(())
     }
 }
 

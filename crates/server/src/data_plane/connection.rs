@@ -67,7 +67,7 @@ enum Next {
     /// Send, then go on.
     Send,
     /// Send, then wait for the shared store.
-    Hear(Waits),
+    Hear(Box<Waits>),
     /// Send, then close.
     Close,
 }
@@ -79,7 +79,7 @@ enum Progress {
     /// It can't be whole before the buffer holds so much.
     Partial(usize),
     /// It is whole, and has to wait for the shared store.
-    Waits(Waits),
+    Waits(Box<Waits>),
     /// It was refused, and what follows can't be understood.
     Broken,
 }
@@ -228,7 +228,7 @@ impl Connection {
             body,
         };
         if let Some(waits) = self.plane.answer(&asked, turn, reply) {
-            return Progress::Waits(waits);
+            return Progress::Waits(Box::new(waits));
         }
         let goes_on = head.keep_alive && !self.shared.stopping.get();
         reply.send(head.method == "HEAD", goes_on, outgoing);

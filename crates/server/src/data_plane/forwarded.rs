@@ -32,13 +32,15 @@ pub(super) fn either<'b>(
 }
 
 /// The client's address: the nearest hop that is not a trusted proxy, seen from here.
-pub(super) fn client_address(head: &Head<'_>, peer: IpAddr, trusted: &[IpNet]) -> IpAddr {
+pub(crate) fn client_address<'h>(
+    hops: impl DoubleEndedIterator<Item = &'h [u8]>,
+    peer: IpAddr,
+    trusted: &[IpNet],
+) -> IpAddr {
     let peer = peer.to_canonical();
     let is_trusted = |ip: &IpAddr| trusted.iter().any(|net| net.contains(ip));
     let mut client = peer;
-    let lines = head
-        .all("x-forwarded-for")
-        .filter_map(|line| std::str::from_utf8(line).ok());
+    let lines = hops.filter_map(|line| std::str::from_utf8(line).ok());
     for hop in lines.rev().flat_map(|line| line.rsplit(',')) {
         if !is_trusted(&client) {
             break;
@@ -83,7 +85,7 @@ mod tests {
         let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", lines.concat());
         let head = Head::read(text.as_bytes()).unwrap().unwrap();
         let trusted = ["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
-        client_address(&head, peer.parse().unwrap(), &trusted).to_string()
+        client_address(head.all("x-forwarded-for"), peer.parse().unwrap(), &trusted).to_string()
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod door;
 mod forwarded;
 mod head;
 mod reply;
+mod rls;
 mod server;
 mod token;
 mod turn;
@@ -25,11 +26,15 @@ use ipnet::IpNet;
 
 use crate::answer::{HeaderStyles, Problem};
 use crate::engine::{Engine, Undecided, Wait};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Protocol};
 use crate::org_cap::OrgCap;
 
+pub(crate) use authorize::read_caller;
+pub(crate) use batch::MAX_REQUESTS;
+pub(crate) use forwarded::client_address;
 pub use server::{Limits, Server};
 pub use token::DataTokens;
+pub(crate) use turn::all;
 
 use batch::Progress;
 use head::Head;
@@ -51,6 +56,8 @@ pub struct DataPlane {
     pub tokens: Option<DataTokens>,
     /// How often an org may ask, if that is limited.
     pub org_cap: Option<Arc<OrgCap>>,
+    /// Whether answers to Envoy have the headers of clients that are not refused, too.
+    pub rls_headers: bool,
 }
 
 /// A request that has arrived whole.
@@ -96,6 +103,11 @@ impl DataPlane {
                 Ok(()) => authorize::answer(self, asked, &turn, reply),
                 Err(problem) => Err(problem.into()),
             },
+            "/json" => self.post(asked, &turn, reply, rls::answer),
+            "/healthcheck" => {
+                rls::health(reply);
+                Ok(())
+            }
             _ => Err(Problem::not_found().into()),
         };
         match answered {
@@ -104,7 +116,7 @@ impl DataPlane {
             Err(Unanswered::AllWait(progress)) => return Some(turn.wait_for_all(progress)),
             Err(Unanswered::Problem(problem)) => reply.problem(&problem),
         }
-        self.metrics.observe_request(started.elapsed());
+        self.metrics.observe_request(Protocol::Http, started.elapsed());
         None
     }
 
@@ -133,7 +145,7 @@ impl DataPlane {
         Ok(())
     }
 
-    fn trusts(&self, peer: IpAddr) -> bool {
+    pub(crate) fn trusts(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.trusted_proxies.iter().any(|net| net.contains(&peer))
     }

@@ -71,12 +71,28 @@ impl DataTokens {
 impl DataPlane {
     /// Lets a request through that carries a token, if one is needed.
     pub(super) fn admit(&self, head: &Head<'_>, place: Place) -> Result<(), Problem> {
+        self.look_for_token(|name| head.header(name), place)
+    }
+
+    /// The same for a caller whose headers came otherwise.
+    pub(crate) fn admit_caller<'h>(
+        &self,
+        header: impl Fn(&'static str) -> Option<&'h [u8]>,
+    ) -> Result<(), Problem> {
+        self.look_for_token(header, Place::Caller)
+    }
+
+    fn look_for_token<'h>(
+        &self,
+        header: impl Fn(&'static str) -> Option<&'h [u8]>,
+        place: Place,
+    ) -> Result<(), Problem> {
         let Some(tokens) = &self.tokens else {
             return Ok(());
         };
-        let given = match (head.header("x-tollgate-token"), place) {
+        let given = match (header("x-tollgate-token"), place) {
             (Some(token), _) => Some(token),
-            (None, Place::Caller) => head.header("authorization").and_then(bearer),
+            (None, Place::Caller) => header("authorization").and_then(bearer),
             (None, Place::Gateway) => None,
         };
         match given.map(std::str::from_utf8) {

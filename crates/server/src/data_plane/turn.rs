@@ -33,6 +33,8 @@ pub(super) struct Turn {
     pub(super) started: Instant,
     /// How far a batch has come.
     pub(super) progress: Cell<Option<Progress>>,
+    /// Which of several attempts to decide it was waiting.
+    pub(super) attempt: Cell<usize>,
     /// What it waited for.
     pub(super) answer: Cell<Option<Heard>>,
     /// How often it has waited.
@@ -55,6 +57,7 @@ impl Turn {
             now: clock::now(),
             started,
             progress: Cell::new(None),
+            attempt: Cell::new(0),
             answer: Cell::default(),
             waits: 0,
         }
@@ -120,7 +123,7 @@ impl Waits {
 }
 
 /// What all of some futures come to.
-async fn all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+pub(crate) async fn all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut left: Vec<Pin<Box<_>>> = futures.map(Box::pin).collect();
     let mut ready = Vec::with_capacity(left.len());
     poll_fn(|context| {

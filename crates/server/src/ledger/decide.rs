@@ -3,14 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use tollgate_catalog::Request;
 use tollgate_catalog::model::FailMode;
 use tollgate_core::{Algorithm, Decision, Level, Mode, Rule};
 use tollgate_counters::{Commit, Within};
 
 use super::{Ledger, NoWait};
 use crate::engine::{Checked, Engine, Undecided, Wait};
-use crate::names::Names;
+use crate::names::{Names, Whose};
 
 /// What of its share a node uses while it can't ask: seven parts of ten.
 const SHARE: (u128, u128) = (7, 10);
@@ -22,7 +21,7 @@ impl Engine {
         &self,
         ledger: &Ledger,
         mut checked: Checked<'s>,
-        request: &Request<'_>,
+        whose: Whose<'_, 's, '_>,
         commit: Commit,
         may_wait: bool,
     ) -> Result<Checked<'s>, Undecided> {
@@ -36,7 +35,7 @@ impl Engine {
             .decide_within(levels, formers, now, commit, decision, &[]);
         let names = Names {
             stack,
-            request,
+            whose,
             revision: 0,
         };
         match decided {

@@ -21,6 +21,7 @@ use tollgate_catalog::model::Accuracy;
 use tollgate_catalog::repository::{Replaced, Repository};
 use tollgate_core::{Algorithm, Decision, Former, KeySeed, Timestamp};
 use tollgate_counters::MemoryStore;
+use tollgate_counters::shared::node::Details;
 
 use crate::names::Names;
 use account::{Account, Subject, Terms};
@@ -221,7 +222,7 @@ impl Ledger {
             let subject = Subject {
                 key: level.key,
                 home: level.home,
-                name: names.stack.name(place, names.request),
+                name: names.name(place).0,
                 org: names.org(place).to_owned(),
                 policy: names.stack.limits[place].policy_id().to_owned(),
                 label: names.label(place),
@@ -272,7 +273,7 @@ impl Ledger {
             formers: formers
                 .filter(|(_, former)| former.rule.is_quota())
                 .map(|(number, former)| Replaced {
-                    name: stack.former_name(number, names.request),
+                    name: names.former(number).0,
                     limit: former.rule.limit,
                     held: self.retire(former, now),
                 })

@@ -43,8 +43,19 @@ const BLOCKS: usize = 16;
 struct Block {
     decisions: Box<[AtomicU64]>,
     decision_seconds: Histogram,
-    request_seconds: Histogram,
+    request_seconds: [Histogram; PROTOCOLS.len()],
 }
+
+/// How a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1.
+    Http,
+    /// gRPC.
+    Grpc,
+}
+
+const PROTOCOLS: [(Protocol, &str); 2] = [(Protocol::Http, "http"), (Protocol::Grpc, "grpc")];
 
 /// Where the catalogue in force came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +106,7 @@ impl Default for Metrics {
         let block = || Block {
             decisions: (0..labels::CELLS).map(|_| AtomicU64::new(0)).collect(),
             decision_seconds: Histogram::default(),
-            request_seconds: Histogram::default(),
+            request_seconds: Default::default(),
         };
         Self {
             labels: Labels::default(),
@@ -199,9 +210,9 @@ impl Metrics {
         block.decision_seconds.observe(took);
     }
 
-    /// Counts an HTTP request.
-    pub fn observe_request(&self, took: Duration) {
-        self.block().request_seconds.observe(took);
+    /// Counts a request.
+    pub fn observe_request(&self, protocol: Protocol, took: Duration) {
+        self.block().request_seconds[protocol as usize].observe(took);
     }
 
     /// Everything as OpenMetrics text.
@@ -410,10 +421,10 @@ impl Scrape {
         Histogram::encode(std::iter::once(propagation), family)?;
         let help = "Time from a request's head to its answer";
         let mut family = encoder.encode_descriptor("request_seconds", help, None, MetricType::Histogram)?;
-        let http = [("protocol", "http")];
-        Histogram::encode(
-            blocks().map(|block| &block.request_seconds),
-            family.encode_family(&http)?,
-        )
+        for (protocol, name) in PROTOCOLS {
+            let times = blocks().map(|block| &block.request_seconds[protocol as usize]);
+            Histogram::encode(times, family.encode_family(&[("protocol", name)])?)?;
+        }
+        Ok(())
     }
 }

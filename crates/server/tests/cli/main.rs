@@ -11,6 +11,7 @@ mod common;
 mod check;
 mod completions;
 mod explain;
+mod import;
 mod plan;
 mod simulate;
 mod validate;

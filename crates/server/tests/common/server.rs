@@ -119,6 +119,11 @@ impl Server {
         self.listens();
     }
 
+    /// The id of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits until it has written something to standard error; its log comes a little after what it does.
     pub fn logs(&self, wanted: &str) -> String {
         super::wait_for(wanted, || Some(self.stderr()).filter(|log| log.contains(wanted)))

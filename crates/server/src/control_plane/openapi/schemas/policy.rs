@@ -94,6 +94,35 @@ fn selection(object: Object) -> Object {
             json!({"type": "object", "propertyNames": of("Id"), "additionalProperties": of("Id"), "examples": [{"region": "eu", "model": "big*"}]}),
             "Only requests with these descriptors; a final `*` is the rest of a value.",
         )
+        .may_null(
+            "descriptor",
+            json!({
+                "type": "object",
+                "required": ["domain", "entries"],
+                "additionalProperties": false,
+                "properties": {
+                    "domain": of("Id"),
+                    "entries": {"type": "array", "minItems": 1, "maxItems": 32, "items": {
+                        "type": "object",
+                        "required": ["key"],
+                        "additionalProperties": false,
+                        "properties": {"key": of("Id"), "value": of("Id")},
+                    }},
+                },
+                "examples": [{"domain": "edge", "entries": [{"key": "path", "value": "/v1/*"}, {"key": "remote_address"}]}],
+            }),
+            "Only descriptors of Envoy with this domain and just these entries, in order. Of several policies that fit, an exact value comes before one with `*`, and that before an entry without a value.",
+        )
+        .may_null(
+            "replaces",
+            json!({"type": "array", "items": some_text()}),
+            "Ids of policies that do not count for requests for which this one does.",
+        )
+        .may_null(
+            "quotaMode",
+            flag(),
+            "Of the descriptors of a request that have such a limit, only all together can refuse it.",
+        )
 }
 
 fn route(object: Object) -> Object {

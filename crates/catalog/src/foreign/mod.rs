@@ -1,0 +1,64 @@
+//! Other limiters' configuration as policies, with a list of what could not be carried over.
+
+mod cel;
+mod envoy;
+mod limitador;
+
+use std::collections::HashSet;
+
+pub use envoy::{is_envoy, read_envoy};
+pub use limitador::read_limitador;
+
+use crate::document::Problems;
+use crate::model::Policy;
+
+/// A file of another limiter.
+#[derive(Debug, Clone, Copy)]
+pub struct ForeignFile<'a> {
+    /// What it is called.
+    pub name: &'a str,
+    /// What it says.
+    pub text: &'a str,
+}
+
+/// What some files became.
+#[derive(Debug, Default)]
+pub struct Imported {
+    /// The policies.
+    pub policies: Vec<Policy>,
+    /// What could not be carried over, by file.
+    pub notes: Vec<(String, Problems)>,
+}
+
+/// Why some files can't be read, by file.
+#[derive(Debug)]
+pub struct Unread(pub Vec<(String, Problems)>);
+
+/// Ids that were given out, so that no two are the same.
+#[derive(Default)]
+struct Ids(HashSet<String>);
+
+/// The longest id, with room for a number that tells it from others.
+const MAX_ID_BYTES: usize = 120;
+
+impl Ids {
+    /// An id made of what somebody called it: what ids can't have becomes a dot.
+    fn take(&mut self, called: &str) -> String {
+        let mut id = String::new();
+        for character in called.chars() {
+            match character {
+                'A'..='Z' | 'a'..='z' | '0'..='9' | '.' | '_' | ':' | '-' => id.push(character),
+                _ if id.ends_with('.') => {}
+                _ => id.push('.'),
+            }
+        }
+        id.truncate(MAX_ID_BYTES);
+        let mut free = id.clone();
+        let mut number = 2;
+        while free.is_empty() || !self.0.insert(free.clone()) {
+            free = format!("{id}-{number}");
+            number += 1;
+        }
+        free
+    }
+}

@@ -1,0 +1,115 @@
+//! `tollgate import`: another limiter's configuration as a policy file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use tollgate_catalog::document::Problems;
+use tollgate_catalog::foreign::{ForeignFile, Imported, Unread, read_envoy, read_limitador};
+
+use super::{ERROR, Outcome, WARNING};
+use crate::policies;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Whose configuration it is
+    #[arg(value_enum)]
+    from: Limiter,
+    /// Its files, or directories of them
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Limiter {
+    /// envoyproxy/ratelimit
+    Envoy,
+    /// Limitador
+    Limitador,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    let mut texts = Vec::new();
+    for path in &args.files {
+        texts.extend(policies::read_texts(path).map_err(|error| error.to_string())?);
+    }
+    let files: Vec<ForeignFile<'_>> = texts
+        .iter()
+        .map(|(name, text)| ForeignFile { name, text })
+        .collect();
+    let imported = match args.from {
+        Limiter::Envoy => read_envoy(&files),
+        Limiter::Limitador => read_limitador(&files),
+    };
+    match imported {
+        Ok(imported) => {
+            print(args, &imported);
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(Unread(files)) => {
+            if args.json {
+                let problems = listed(&files);
+                println!(
+                    "{}",
+                    json!({"policies": [], "notCarriedOver": [], "problems": problems})
+                );
+            } else {
+                for line in lines(&files) {
+                    anstream::eprintln!("{ERROR}error:{ERROR:#} {line}");
+                }
+            }
+            Ok(ExitCode::from(1))
+        }
+    }
+}
+
+fn print(args: &Args, imported: &Imported) {
+    let documents = imported
+        .policies
+        .iter()
+        .map(|policy| Value::from(policy.written()));
+    if args.json {
+        let documents: Vec<Value> = documents.collect();
+        let notes = listed(&imported.notes);
+        println!(
+            "{}",
+            json!({"policies": documents, "notCarriedOver": notes, "problems": []})
+        );
+        return;
+    }
+    // A JSON object is a YAML mapping, too.
+    println!("policies:");
+    for document in documents {
+        println!("  - {document}");
+    }
+    for line in lines(&imported.notes) {
+        anstream::eprintln!("{WARNING}not carried over:{WARNING:#} {line}");
+    }
+}
+
+fn listed(files: &[(String, Problems)]) -> Vec<Value> {
+    let all = files.iter().flat_map(|(name, problems)| {
+        let problems = problems.0.iter();
+        problems.map(move |problem| {
+            json!({"file": name, "line": problem.line, "field": problem.field, "message": problem.message})
+        })
+    });
+    all.collect()
+}
+
+fn lines(files: &[(String, Problems)]) -> impl Iterator<Item = String> {
+    files.iter().flat_map(|(name, problems)| {
+        let problems = problems.0.iter();
+        problems.map(move |problem| {
+            let field = if problem.field.is_empty() {
+                String::new()
+            } else {
+                format!("{}: ", problem.field)
+            };
+            format!("{name}:{}: {field}{}", problem.line, problem.message)
+        })
+    })
+}

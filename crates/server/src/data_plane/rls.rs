@@ -1,0 +1,38 @@
+//! `POST /json` and `GET /healthcheck`, as envoyproxy/ratelimit has them.
+
+use super::reply::Reply;
+use super::{Asked, DataPlane, Turn, Unanswered};
+use crate::answer::Problem;
+use crate::engine::Undecided;
+use crate::rls::{Question, json};
+
+/// Decides a question of a domain and descriptors.
+pub(super) fn answer(
+    plane: &DataPlane,
+    asked: &Asked<'_, '_>,
+    turn: &Turn,
+    reply: &mut Reply,
+) -> Result<(), Unanswered> {
+    let request = json::read(asked.body)
+        .map_err(|error| Problem::bad_request(format!("The body is not a rate limit request: {error}.")))?;
+    let question = Question::read(&request, turn.snapshot())?;
+    let heard = turn.answer.take().map(|answer| (turn.attempt.get(), answer));
+    let decided = question.decide(plane, turn.snapshot(), turn.now, heard);
+    let decided = decided.map_err(|(attempt, undecided): (usize, Undecided)| {
+        turn.attempt.set(attempt);
+        undecided
+    })?;
+    let answer = question.answer(&decided, plane);
+    if !decided.is_allowed() {
+        reply.status(429);
+    }
+    reply.json();
+    json::write(&answer, &mut reply.body);
+    Ok(())
+}
+
+/// Says that the server is there.
+pub(super) fn health(reply: &mut Reply) {
+    reply.header("content-type", b"text/plain");
+    reply.body.extend_from_slice(b"OK");
+}

@@ -1,0 +1,16 @@
+//! What can't be decided, as a gRPC status.
+
+use tonic::Status;
+
+use crate::answer::Problem;
+
+/// The status of an error that over HTTP is this problem.
+pub(super) fn status(problem: Problem) -> Status {
+    match problem.status {
+        400 => Status::invalid_argument(problem.detail),
+        401 => Status::unauthenticated(problem.detail),
+        429 => Status::resource_exhausted(problem.detail),
+        503 => Status::unavailable(problem.detail),
+        _ => Status::internal(problem.detail),
+    }
+}

@@ -1,0 +1,269 @@
+//! From a domain and descriptors to requests.
+
+use tollgate_catalog::model::{Dimension, Policy, Scope, Values, Window, check_id};
+use tollgate_catalog::route::Endpoint;
+use tollgate_catalog::snapshot::{Limit, Snapshot};
+use tollgate_catalog::{Request, RequestError};
+use tollgate_core::Timestamp;
+use tollgate_counters::Commit;
+
+use super::{UNITS, pb};
+use crate::answer::Problem;
+use crate::data_plane::DataPlane;
+use crate::engine::{Part, Resumed, Together, Undecided};
+
+/// The most that one question may have: what is decided as one is decided under one lock.
+const MAX_DESCRIPTORS: usize = 100;
+const MAX_ENTRIES: usize = 32;
+/// The longest value of an entry. It may be a path or a token, which ids may not.
+const MAX_VALUE_BYTES: usize = 8192;
+/// What the domain is called among a request's descriptors.
+const DOMAIN: &str = "domain";
+
+/// A question that was read.
+#[derive(Debug)]
+pub(crate) struct Question<'r> {
+    /// What takes, in order.
+    takes: Vec<Part<'r>>,
+    /// What gives back, in order.
+    gives: Vec<Part<'r>>,
+    /// Of each descriptor whether it gives back.
+    pub(super) kinds: Vec<Kind>,
+}
+
+/// What was decided.
+pub(crate) struct Decided<'s> {
+    /// On what takes.
+    pub(super) taken: Together<'s>,
+    /// On each that gives back, as far as that is known.
+    pub(super) given: Vec<Option<Together<'s>>>,
+}
+
+/// What a descriptor is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Takes,
+    Gives,
+}
+
+impl Decided<'_> {
+    /// Whether the request may go on.
+    pub(crate) fn is_allowed(&self) -> bool {
+        self.taken.checked.decision.allowed
+    }
+}
+
+impl<'r> Question<'r> {
+    /// Reads a question. The error says what is wrong with it.
+    pub(crate) fn read(request: &'r pb::RateLimitRequest, snapshot: &Snapshot) -> Result<Self, Problem> {
+        let descriptors = &request.descriptors;
+        if request.domain.is_empty() {
+            return Err(Problem::bad_request("The domain must not be empty."));
+        }
+        bounded("domain", &request.domain)?;
+        if descriptors.is_empty() {
+            return Err(Problem::bad_request("There must be at least one descriptor."));
+        }
+        if descriptors.len() > MAX_DESCRIPTORS {
+            return Err(Problem::bad_request(format!(
+                "There must be at most {MAX_DESCRIPTORS} descriptors, not {}.",
+                descriptors.len()
+            )));
+        }
+        let mut question = Self {
+            takes: Vec::with_capacity(descriptors.len()),
+            gives: Vec::new(),
+            kinds: Vec::with_capacity(descriptors.len()),
+        };
+        for (index, descriptor) in descriptors.iter().enumerate() {
+            let part = read_part(request, descriptor, snapshot).map_err(|problem| {
+                let detail = format!("descriptors[{index}]: {}", problem.detail);
+                Problem { detail, ..problem }
+            });
+            if descriptor.is_negative_hits {
+                question.kinds.push(Kind::Gives);
+                question.gives.push(part?);
+            } else {
+                question.kinds.push(Kind::Takes);
+                question.takes.push(part?);
+            }
+        }
+        Ok(question)
+    }
+
+    /// Decides it, perhaps after it had to wait for the shared store.
+    pub(crate) fn decide<'s>(
+        &'s self,
+        plane: &DataPlane,
+        snapshot: &'s Snapshot,
+        now: Timestamp,
+        heard: Option<Resumed>,
+    ) -> Result<Decided<'s>, (usize, Undecided)> {
+        if heard.is_none() {
+            self.ask_leave(plane, now).map_err(|undecided| (0, undecided))?;
+        }
+        let started = std::time::Instant::now();
+        let together = plane
+            .engine
+            .check_together(snapshot, &self.takes, Commit::Charge, now, heard)?;
+        Ok(self.decided(plane, snapshot, together, started.elapsed()))
+    }
+
+    /// Decides it, and waits for the shared store if that must be.
+    pub(crate) async fn decide_in_time<'s>(
+        &'s self,
+        plane: &DataPlane,
+        snapshot: &'s Snapshot,
+        now: Timestamp,
+    ) -> Result<Decided<'s>, Undecided> {
+        self.ask_leave(plane, now)?;
+        let started = std::time::Instant::now();
+        let together = plane
+            .engine
+            .check_together_in_time(snapshot, &self.takes, Commit::Charge, now)
+            .await?;
+        Ok(self.decided(plane, snapshot, together, started.elapsed()))
+    }
+
+    /// Whether the orgs that are named may ask; each is counted once.
+    fn ask_leave(&self, plane: &DataPlane, now: Timestamp) -> Result<(), Undecided> {
+        if plane.org_cap.is_none() {
+            return Ok(());
+        }
+        let orgs = self.takes.iter().map(|part| part.request.org);
+        for (index, org) in orgs.clone().enumerate() {
+            if !orgs.clone().take(index).any(|before| before == org) {
+                plane.ask_leave(org, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn decided<'s>(
+        &'s self,
+        plane: &DataPlane,
+        snapshot: &'s Snapshot,
+        taken: Together<'s>,
+        took: std::time::Duration,
+    ) -> Decided<'s> {
+        plane.metrics.observe_decision(&taken.checked, took);
+        // Who is refused changes nothing, not even by what it gives back.
+        let commit = if taken.checked.decision.allowed {
+            Commit::Charge
+        } else {
+            Commit::DryRun
+        };
+        let now = taken.checked.now;
+        let give = |part| plane.engine.give_back(snapshot, part, now, commit);
+        Decided {
+            given: self.gives.iter().map(give).collect(),
+            taken,
+        }
+    }
+}
+
+fn read_part<'r>(
+    request: &'r pb::RateLimitRequest,
+    descriptor: &'r pb::RateLimitDescriptor,
+    snapshot: &Snapshot,
+) -> Result<Part<'r>, Problem> {
+    if descriptor.entries.is_empty() {
+        return Err(Problem::bad_request("it has no entries."));
+    }
+    if descriptor.entries.len() > MAX_ENTRIES {
+        return Err(Problem::bad_request(format!(
+            "it has more than {MAX_ENTRIES} entries."
+        )));
+    }
+    let mut check = Request {
+        is_descriptor: true,
+        ..Request::new()
+    };
+    check.descriptors.push((DOMAIN, request.domain.as_str()));
+    for entry in &descriptor.entries {
+        read_entry(entry, &mut check)?;
+    }
+    let hits = match &descriptor.hits_addend {
+        Some(hits) => hits.value,
+        None => request.hits_addend.max(1).into(),
+    };
+    check.cost = check.cost.saturating_mul(hits);
+    let own = match descriptor.limit {
+        Some(limit) => Some(Box::new(own_limit(limit, &check, snapshot)?)),
+        None => None,
+    };
+    Ok(Part { request: check, own })
+}
+
+/// Takes an entry for what it is named after, and besides for a descriptor.
+fn read_entry<'r>(entry: &'r pb::Entry, check: &mut Request<'r>) -> Result<(), Problem> {
+    let (key, value) = (entry.key.as_str(), entry.value.as_str());
+    check_id(key).map_err(|problem| bad(&RequestError::new("key", problem)))?;
+    bounded("value", value)?;
+    check.descriptors.push((key, value));
+    // An entry that says nothing names nobody.
+    if value.is_empty() {
+        return Ok(());
+    }
+    match key {
+        "org" => check.org = id("org", value)?,
+        "app" => check.app = id("app", value)?,
+        "key" => check.key = id("key", value)?,
+        "user" => check.user = id("user", value)?,
+        "ip" => check.ip = Some(Request::address(value).map_err(|error| bad(&error))?),
+        "endpoint" => check.endpoint = Some(Endpoint::parse(value).map_err(|error| bad(&error.into()))?),
+        "cost" => {
+            let cost = value.parse();
+            check.cost = cost.map_err(|_| bad(&RequestError::new("cost", "must be a whole number")))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn id<'r>(field: &'static str, value: &'r str) -> Result<Option<&'r str>, Problem> {
+    Request::id(field, Some(value)).map_err(|error| bad(&error))
+}
+
+fn bounded(field: &'static str, value: &str) -> Result<(), Problem> {
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(bad(&RequestError::new(field, "is longer than 8192 bytes")));
+    }
+    Ok(())
+}
+
+fn bad(error: &RequestError) -> Problem {
+    Problem::bad_request(format!("{error}."))
+}
+
+/// The limit that a descriptor brings: so many in each unit since the epoch, counted by all of its entries.
+fn own_limit(
+    given: pb::RateLimitOverride,
+    request: &Request<'_>,
+    snapshot: &Snapshot,
+) -> Result<Limit, Problem> {
+    let unit = UNITS.iter().find(|(unit, _)| *unit as i32 == given.unit);
+    let Some((_, window_ns)) = unit else {
+        return Err(Problem::bad_request("its limit has no unit that is known."));
+    };
+    let mut scope = Scope::of(Dimension::Descriptor(DOMAIN.to_owned()));
+    for (index, (key, _)) in request.descriptors.iter().enumerate().skip(1) {
+        let before = request.descriptors[..index].iter();
+        scope = scope.with(Dimension::Descriptor(
+            match before.filter(|(other, _)| other == key).count() {
+                0 => (*key).to_owned(),
+                repeated => format!("{key}#{}", repeated + 1),
+            },
+        ));
+    }
+    Ok(snapshot.limit_of(&Policy {
+        scope,
+        values: Values {
+            algorithm: Some("fixed_window"),
+            limit: Some(given.requests_per_unit.into()),
+            window: Some(Window::Length(*window_ns)),
+            ..Values::default()
+        },
+        ..Policy::named("override")
+    }))
+}

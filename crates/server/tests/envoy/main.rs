@@ -1,0 +1,15 @@
+//! A real Envoy in front of a service, with Tollgate beside it, as deploy/envoy sets it up. `./test` installs Envoy and
+//! runs these.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod authorization;
+mod proxy;
+mod rate_limit;
+mod service;

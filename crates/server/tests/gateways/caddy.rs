@@ -1,0 +1,41 @@
+//! Caddy
+
+use crate::gateway::Kind;
+use crate::suite;
+
+const KIND: Kind = Kind {
+    dir: "caddy",
+    files: &["Caddyfile"],
+    command: &["caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile"],
+};
+
+#[test]
+#[ignore = "needs Caddy, which ./test installs"]
+fn it_passes_on_what_tollgate_says() {
+    suite::passes_on_what_tollgate_says(KIND);
+}
+
+#[test]
+#[ignore = "needs Caddy, which ./test installs"]
+fn it_tells_tollgate_the_truth() {
+    suite::tells_tollgate_the_truth(KIND);
+}
+
+#[test]
+#[ignore = "needs Caddy, which ./test installs"]
+fn it_does_as_it_is_set_while_tollgate_is_away() {
+    suite::does_as_it_is_set_while_tollgate_is_away(
+        KIND,
+        (
+            "# handle_errors {\n\t# \treverse_proxy 127.0.0.1:9000\n\t# }",
+            "handle_errors {\n\t\treverse_proxy 127.0.0.1:9000\n\t}",
+        ),
+        502,
+    );
+}
+
+#[test]
+#[ignore = "needs Caddy, which ./test installs"]
+fn it_follows_a_change() {
+    suite::follows_a_change(KIND);
+}

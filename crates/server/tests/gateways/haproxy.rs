@@ -1,0 +1,38 @@
+//! HAProxy
+
+use crate::gateway::Kind;
+use crate::suite;
+
+const KIND: Kind = Kind {
+    dir: "haproxy",
+    files: &["haproxy.cfg", "tollgate.lua"],
+    command: &["haproxy", "-f", "haproxy.cfg"],
+};
+
+#[test]
+#[ignore = "needs HAProxy, which ./test installs"]
+fn it_passes_on_what_tollgate_says() {
+    suite::passes_on_what_tollgate_says(KIND);
+}
+
+#[test]
+#[ignore = "needs HAProxy, which ./test installs"]
+fn it_tells_tollgate_the_truth() {
+    suite::tells_tollgate_the_truth(KIND);
+}
+
+#[test]
+#[ignore = "needs HAProxy, which ./test installs"]
+fn it_does_as_it_is_set_while_tollgate_is_away() {
+    suite::does_as_it_is_set_while_tollgate_is_away(
+        KIND,
+        ("TOLLGATE_AWAY closed", "TOLLGATE_AWAY open"),
+        503,
+    );
+}
+
+#[test]
+#[ignore = "needs HAProxy, which ./test installs"]
+fn it_follows_a_change() {
+    suite::follows_a_change(KIND);
+}

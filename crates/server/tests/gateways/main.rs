@@ -1,0 +1,18 @@
+//! nginx, Caddy and HAProxy in front of a service, as deploy/ sets them up. `./test` installs them and runs these.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[path = "../envoy/service.rs"]
+mod service;
+
+mod caddy;
+mod gateway;
+mod haproxy;
+mod nginx;
+mod suite;

@@ -1,0 +1,38 @@
+//! nginx
+
+use crate::gateway::Kind;
+use crate::suite;
+
+const KIND: Kind = Kind {
+    dir: "nginx",
+    files: &["nginx.conf"],
+    command: &["nginx", "-p", ".", "-c", "nginx.conf", "-g", "daemon off;"],
+};
+
+#[test]
+#[ignore = "needs nginx, which ./test installs"]
+fn it_passes_on_what_tollgate_says() {
+    suite::passes_on_what_tollgate_says(KIND);
+}
+
+#[test]
+#[ignore = "needs nginx, which ./test installs"]
+fn it_tells_tollgate_the_truth() {
+    suite::tells_tollgate_the_truth(KIND);
+}
+
+#[test]
+#[ignore = "needs nginx, which ./test installs"]
+fn it_does_as_it_is_set_while_tollgate_is_away() {
+    suite::does_as_it_is_set_while_tollgate_is_away(
+        KIND,
+        ("# error_page 500 = @open;", "error_page 500 = @open;"),
+        500,
+    );
+}
+
+#[test]
+#[ignore = "needs nginx, which ./test installs"]
+fn it_follows_a_change() {
+    suite::follows_a_change(KIND);
+}

@@ -1,0 +1,101 @@
+//! What every gateway has to do.
+
+use serde_json::json;
+
+use crate::common::{Server, file_of, hourly, wait_for};
+use crate::gateway::{Gateway, Kind};
+use crate::service::Service;
+
+fn policies(limit: u64) -> String {
+    file_of(&[
+        hourly("org", "org", limit, ""),
+        hourly("exports", "ip", 2, "endpointPattern: 'GET /exports/*'"),
+    ])
+}
+
+/// A server, the secret of a key of acme's, and the service.
+fn world(limit: u64, flags: &[&str]) -> (Server, String, Service) {
+    let tollgate = Server::start(&policies(limit), flags);
+    let admin = tollgate.platform_admin();
+    admin.set("/v1/orgs/acme", &json!({}));
+    admin.set("/v1/orgs/acme/apps/web", &json!({}));
+    let (_, secret) = admin.key("acme", "web", "live");
+    (tollgate, secret, Service::start())
+}
+
+/// The 429 with its headers and body reaches the client, and the headers of what is allowed, too.
+pub fn passes_on_what_tollgate_says(kind: Kind) {
+    let (tollgate, secret, service) = world(2, &[]);
+    let gateway = Gateway::start(kind, &tollgate, &service, &[]);
+    let ask = || gateway.get("/v1/things?q=1", &[("x-api-key", &secret)]);
+    let allowed = ask();
+    assert_eq!((allowed.status, allowed.text()), (200, "hello"));
+    assert!(
+        allowed.header("ratelimit").unwrap().contains("\"org\";r=1"),
+        "{allowed:?}"
+    );
+    assert!(
+        allowed
+            .header("ratelimit-policy")
+            .unwrap()
+            .contains("\"org\";q=2;w=3600")
+    );
+    assert_eq!(allowed.number("x-ratelimit-remaining"), Some(1));
+    assert_eq!(ask().status, 200);
+    let before = service.asked();
+    let denied = ask();
+    assert_eq!(service.asked(), before, "the service did not notice");
+    let body = denied.expect(429);
+    assert_eq!(denied.header("content-type"), Some("application/problem+json"));
+    assert_eq!((&body["policy"], &body["scope"]), (&"org".into(), &"org".into()));
+    assert_eq!(denied.number("retry-after"), body["retry_after"].as_u64());
+    assert_eq!(denied.header("x-ratelimit-scope"), Some("org"));
+    assert_eq!(denied.number("x-ratelimit-remaining"), Some(0));
+    assert!(denied.header("ratelimit").unwrap().contains("\"org\";r=0"));
+}
+
+/// Endpoint and address are those of the request; a client can't name its org, and an unknown key is 401.
+pub fn tells_tollgate_the_truth(kind: Kind) {
+    let (tollgate, _, service) = world(2, &[]);
+    let gateway = Gateway::start(kind, &tollgate, &service, &[]);
+    let said = [
+        ("x-tollgate-org", "acme"),
+        ("x-tollgate-cost", "2"),
+        ("x-forwarded-for", "198.51.100.7"),
+        ("x-forwarded-uri", "/other"),
+        ("x-original-uri", "/other"),
+    ];
+    let export = || gateway.get("/Exports//7?x", &said).status;
+    assert_eq!([export(), export(), export()], [200, 200, 429]);
+    assert_eq!(tollgate.left("org", &json!({"orgId": "acme"})), 2);
+    assert_eq!(
+        gateway
+            .get("/", &[("x-api-key", "tgk_0000000000000000000000000000")])
+            .status,
+        401
+    );
+    assert_eq!(gateway.get("/", &[]).status, 200, "who is under no limit passes");
+}
+
+/// While Tollgate is away nobody passes, or with a change everybody.
+pub fn does_as_it_is_set_while_tollgate_is_away(kind: Kind, open: (&str, &str), closed: u16) {
+    for (changes, status) in [(&[][..], closed), (&[open][..], 200)] {
+        let (tollgate, secret, service) = world(1, &[]);
+        let gateway = Gateway::start(kind, &tollgate, &service, changes);
+        let ask = || gateway.get("/", &[("x-api-key", &secret)]).status;
+        assert_eq!([ask(), ask()], [200, 429]);
+        tollgate.terminate();
+        assert!(tollgate.wait().success());
+        wait_for("the gateway to notice", || (ask() == status).then_some(()));
+    }
+}
+
+/// A changed limit counts at once.
+pub fn follows_a_change(kind: Kind) {
+    let (tollgate, secret, service) = world(1, &[]);
+    let gateway = Gateway::start(kind, &tollgate, &service, &[]);
+    let ask = || gateway.get("/", &[("x-api-key", &secret)]).status;
+    assert_eq!([ask(), ask()], [200, 429]);
+    tollgate.reload(&policies(2));
+    assert_eq!([ask(), ask()], [200, 429]);
+}

@@ -1,0 +1,298 @@
+//! What nobody should send: the server answers it, or closes, and lives.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::json;
+use tonic::Code;
+
+use crate::asker::{Asker, codes, descriptor, edge};
+use crate::common::{DEADLINE, Server, file_of, hourly, wait_for};
+
+fn server() -> Server {
+    Server::start(&file_of(&[hourly("org", "org", 5, "")]), &[])
+}
+
+fn lives(server: &Server) {
+    assert!(Asker::of(server).codes(vec![descriptor(&[("org", "after")])]).0);
+}
+
+/// What the server's process takes of the memory, in bytes.
+fn memory(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+#[test]
+fn ten_thousand_descriptors_are_refused() {
+    let server = server();
+    let asker = Asker::of(&server);
+    let short = descriptor(&[("a", "b")]);
+    let status = asker.envoy(edge(vec![short.clone(); 10_000])).unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().contains("at most 100 descriptors"), "{status:?}");
+    let long = descriptor(&[("remote_address", "203.0.113.9"), ("path", "/some/longer/path")]);
+    let status = asker.envoy(edge(vec![long; 10_000])).unwrap_err();
+    assert_eq!(status.code(), Code::OutOfRange, "{status:?}");
+    assert_eq!(codes(&asker.descriptors(vec![short; 100])).1.len(), 100);
+    let many: Vec<(String, String)> = (0..33).map(|n| (format!("k{n}"), String::new())).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|(key, value)| (&**key, &**value)).collect();
+    let status = asker.envoy(edge(vec![descriptor(&many)])).unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    lives(&server);
+}
+
+#[test]
+fn long_strings_are_refused() {
+    let server = server();
+    let asker = Asker::of(&server);
+    let mib = "x".repeat(1 << 20);
+    for question in [
+        edge(vec![descriptor(&[("a", &mib)])]),
+        edge(vec![descriptor(&[(&mib, "a")])]),
+    ] {
+        assert_eq!(asker.envoy(question).unwrap_err().code(), Code::OutOfRange);
+    }
+    let value = "x".repeat(8193);
+    let status = asker.envoy(edge(vec![descriptor(&[("a", &value)])])).unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().len() < 200, "it is not repeated");
+    let check = tollgate_proto::v1::CheckLimitRequest {
+        org_id: Some(mib),
+        ..Default::default()
+    };
+    assert!(matches!(
+        asker.check(check).unwrap_err().code(),
+        Code::OutOfRange | Code::InvalidArgument
+    ));
+    lives(&server);
+}
+
+#[test]
+fn many_tiny_descriptors_take_no_lasting_memory() {
+    let server = server();
+    let asker = Asker::of(&server);
+    lives(&server);
+    let before = memory(&server);
+    // Two bytes each: as many as a message can hold.
+    let tiny = edge(vec![descriptor(&[]); 60_000]);
+    for _ in 0..50 {
+        assert_eq!(
+            asker.envoy(tiny.clone()).unwrap_err().code(),
+            Code::InvalidArgument
+        );
+    }
+    let grown = memory(&server).saturating_sub(before);
+    assert!(grown < 100 << 20, "{grown} bytes more");
+}
+
+/// A frame of HTTP/2.
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    let mut frame = vec![length[1], length[2], length[3], kind, flags];
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+/// A connection on which frames are written by hand.
+fn raw(server: &Server) -> TcpStream {
+    let mut stream = crate::common::http::connect(server.grpc);
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
+    stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
+    stream
+}
+
+/// The head of a question, in HPACK's plainest form.
+fn head() -> Vec<u8> {
+    let mut block = vec![0x83, 0x86];
+    let mut literal = |name: &[u8], value: &[u8]| {
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).unwrap());
+            block.extend(text);
+        }
+    };
+    literal(
+        b":path",
+        b"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+    );
+    literal(b":authority", b"a");
+    literal(b"content-type", b"application/grpc");
+    literal(b"te", b"trailers");
+    block
+}
+
+/// A message of gRPC.
+fn message(body: &[u8]) -> Vec<u8> {
+    let mut message = vec![0];
+    message.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+    message.extend(body);
+    message
+}
+
+/// Reads frames until one of this kind has come; says what was in it.
+fn read_until(stream: &mut TcpStream, wanted: u8) -> Vec<u8> {
+    loop {
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).expect("a frame");
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; usize::try_from(length).unwrap()];
+        stream.read_exact(&mut payload).expect("a frame's payload");
+        if head[3] == wanted {
+            return payload;
+        }
+    }
+}
+
+#[test]
+fn malformed_messages_get_a_status() {
+    let server = server();
+    for body in [
+        &[0xff; 64][..],
+        &[0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f],
+        &[0x12, 0x05, 0x0a, 0x03, 0x0a, 0x01],
+        &[0x0a, 0x02, 0xc3, 0x28],
+        &[
+            0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
+        ],
+    ] {
+        let mut stream = raw(&server);
+        stream
+            .write_all(&frame(HEADERS, END_HEADERS, 1, &head()))
+            .unwrap();
+        stream
+            .write_all(&frame(DATA, END_STREAM, 1, &message(body)))
+            .unwrap();
+        let answer = read_until(&mut stream, HEADERS);
+        let text = String::from_utf8_lossy(&answer);
+        assert!(answer.len() > 9, "{text}");
+    }
+    // A length that does not come, and one that is said to be compressed.
+    for start in [&[0, 0, 0, 1, 0][..], &[1, 0, 0, 0, 0]] {
+        let mut stream = raw(&server);
+        stream
+            .write_all(&frame(HEADERS, END_HEADERS, 1, &head()))
+            .unwrap();
+        stream.write_all(&frame(DATA, END_STREAM, 1, start)).unwrap();
+        read_until(&mut stream, HEADERS);
+    }
+    lives(&server);
+}
+
+#[test]
+fn streams_that_are_reset_at_once_end_the_connection_and_nothing_else() {
+    let server = server();
+    let mut stream = raw(&server);
+    let mut flood = Vec::new();
+    for number in 0..2000_u32 {
+        let id = 2 * number + 1;
+        flood.extend(frame(HEADERS, END_HEADERS, id, &head()));
+        flood.extend(frame(RST_STREAM, 0, id, &8_u32.to_be_bytes()));
+    }
+    // The server may have closed before all is written.
+    let _ = stream.write_all(&flood);
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    assert!(!rest.is_empty(), "it says why it closes");
+    lives(&server);
+}
+
+#[test]
+fn more_streams_than_may_be_are_refused() {
+    let server = server();
+    let mut stream = raw(&server);
+    let settings = read_until(&mut stream, SETTINGS);
+    let most = settings
+        .chunks(6)
+        .find(|one| one[..2] == [0, 3])
+        .map(|one| u32::from_be_bytes(one[2..].try_into().unwrap()));
+    assert_eq!(most, Some(1024), "it says how many");
+    for number in 0..1100_u32 {
+        stream
+            .write_all(&frame(HEADERS, END_HEADERS, 2 * number + 1, &head()))
+            .unwrap();
+    }
+    // Refused streams are reset; the others wait for their message.
+    read_until(&mut stream, RST_STREAM);
+    lives(&server);
+}
+
+#[test]
+fn who_reads_nothing_is_not_written_to_without_end() {
+    let server = server();
+    lives(&server);
+    let before = memory(&server);
+    let mut slow: Vec<TcpStream> = (0..20).map(|_| raw(&server)).collect();
+    let question = {
+        // domain "edge", one descriptor with the entry org=slow
+        let entry = [&[0x0a, 3][..], b"org", &[0x12, 4], b"slow"].concat();
+        let descriptor = [&[0x0a, u8::try_from(entry.len()).unwrap()][..], &entry].concat();
+        [
+            &[0x0a, 4][..],
+            b"edge",
+            &[0x12, u8::try_from(descriptor.len()).unwrap()],
+            &descriptor,
+        ]
+        .concat()
+    };
+    for stream in &mut slow {
+        stream.set_nonblocking(true).unwrap();
+        for number in 0..2000_u32 {
+            let id = 2 * number + 1;
+            let mut asked = frame(HEADERS, END_HEADERS, id, &head());
+            asked.extend(frame(DATA, END_STREAM, id, &message(&question)));
+            if stream.write_all(&asked).is_err() {
+                break;
+            }
+        }
+    }
+    let asker = Asker::of(&server);
+    wait_for("an answer in time", || {
+        asker.envoy(edge(vec![descriptor(&[("org", "other")])])).ok()
+    });
+    let grown = memory(&server).saturating_sub(before);
+    assert!(grown < 200 << 20, "{grown} bytes more");
+    drop(slow);
+    lives(&server);
+}
+
+#[test]
+fn a_message_that_does_not_come_is_not_waited_for() {
+    let server = server();
+    let mut stream = raw(&server);
+    stream
+        .write_all(&frame(HEADERS, END_HEADERS, 1, &head()))
+        .unwrap();
+    stream.set_read_timeout(Some(2 * DEADLINE)).unwrap();
+    let started = std::time::Instant::now();
+    read_until(&mut stream, HEADERS);
+    assert!(started.elapsed() < DEADLINE, "an answer without the message");
+    // What was not asked is not charged.
+    assert_eq!(server.left("org", &json!({"orgId": "slow"})), 5);
+}
+
+#[test]
+fn another_protocol_is_hung_up_on() {
+    let server = server();
+    let mut stream = crate::common::http::connect(server.grpc);
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let mut stream = raw(&server);
+    stream.write_all(&frame(DATA, 0, 1, b"before any head")).unwrap();
+    read_until(&mut stream, GOAWAY);
+    lives(&server);
+}

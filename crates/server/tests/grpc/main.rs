@@ -1,0 +1,25 @@
+//! The data plane over gRPC, against a running server.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a test fails by panicking"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+#[path = "../../../counters/tests/redis/servers.rs"]
+mod servers;
+
+mod asker;
+mod bounds;
+mod checks;
+mod descriptors;
+mod drain;
+mod envoy_files;
+mod fleet;
+mod json;
+mod quota_mode;
+mod services;
+mod stack;
+mod tokens;
