@@ -110,8 +110,9 @@ impl Engine {
             return Err(Undecided::LedgerAway);
         }
         tell_shares(decision, &local, stack.levels.len());
-        checked.degraded = !speaking.is_empty();
-        if checked.degraded {
+        // What is told of a quota that nobody could ask for may be wrong, even where it keeps nobody out.
+        checked.degraded = true;
+        if !speaking.is_empty() {
             ledger.counts.let_off.fetch_add(1, Ordering::Relaxed);
         }
         Ok(checked)

@@ -51,6 +51,9 @@ fn each_quota_does_as_it_says_while_the_database_is_away() {
     let problem = server.check(&check("closed"));
     assert_eq!(problem.expect(503)["error"], "limiter_unavailable");
     assert!(problem.header("retry-after").is_some());
+    // An org that nothing is known of can be looked at, and is told that it is a guess.
+    let look = json!({"orgId": "unknown", "scopes": ["closed"], "cost": 0});
+    assert_eq!(server.allowed(&look)["degraded"], true);
     // What has no quota is not concerned, and looking is always allowed.
     server.allowed(&org("acme"));
     assert_eq!(used("closed", 100_000), closed);

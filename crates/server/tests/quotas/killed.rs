@@ -104,6 +104,7 @@ fn kill_with(server: &mut Server, org: &str, sums: &mut Sums) {
         let known = LIMIT - left(server, org, "org-day");
         // Whatever was answered is used, and what is used was answered, open, or a chunk.
         sums.missing += answered.saturating_sub(known);
+        assert!(known >= used, "{used} were used, and then {known}");
         let lost = (known - used).saturating_sub(now + open.into_inner());
         sums.lost += lost;
         sums.most_lost = sums.most_lost.max(lost);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::server::remaining;
-use crate::common::{Launch, Server, file_of, noon_zone};
+use crate::common::{Launch, Server, file_of, noon_zone, wait_for};
 
 /// A quota of each org in a calendar month of a zone where no day ends soon.
 pub fn quota(id: &str, limit: u64, rest: &str) -> String {
@@ -42,7 +42,11 @@ pub fn spend(server: &Server, org: &str, times: u64) -> u64 {
         .count() as u64
 }
 
-/// What is left, seen without taking any.
+/// What is left, seen without taking any. A ledger that does not answer in time is asked again.
 pub fn left(server: &Server, org: &str, policy: &str) -> u64 {
-    remaining(&server.allowed(&json!({"orgId": org, "cost": 0})), policy)
+    let look = json!({"orgId": org, "cost": 0});
+    let decision = wait_for("the ledger", || {
+        Some(server.allowed(&look)).filter(|decision| decision["degraded"] == false)
+    });
+    remaining(&decision, policy)
 }
