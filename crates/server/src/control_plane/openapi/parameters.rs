@@ -115,7 +115,7 @@ pub(super) fn components() -> Map<String, Value> {
         ),
         query(
             "month",
-            json!({"type": "string", "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])$"}),
+            json!({"type": "string", "pattern": "^20[0-9]{2}-(0[1-9]|1[0-2])$"}),
             "Which month; the present one if left out.",
         ),
         header(
