@@ -61,7 +61,7 @@ fn what_was_used_is_shown() {
     let rest = admin.items(&format!("{QUOTAS}?limit=9&cursor={next}"));
     assert_eq!(rest.len(), 1);
     assert_ne!(rest[0]["quotaId"], page["items"][0]["quotaId"]);
-    admin.get(&format!("{QUOTAS}?cursor=nonsense")).problem(400);
+    assert!(admin.items(&format!("{QUOTAS}?cursor=nonsense")).is_empty());
 }
 
 #[test]
