@@ -3,6 +3,7 @@
 //! Everything that asks for a decision comes through here: the data plane, the simulator of `tollgate
 //! simulate`, tests and benchmarks.
 
+mod apart;
 mod together;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,8 @@ use crate::clock;
 use crate::ledger::{self, Ledger};
 use crate::names::{Names, Whose};
 
+pub use apart::Held;
+pub(crate) use apart::Selection;
 pub(crate) use together::Joined;
 pub use together::{Part, Resumed, Together};
 
@@ -50,8 +53,8 @@ pub struct Engine {
 /// What a request waits for.
 #[derive(Debug)]
 pub enum Wait {
-    /// The store that a fleet shares.
-    Shared(shared::Wait),
+    /// The store that a fleet shares, perhaps with quotas held meanwhile.
+    Shared(shared::Wait, Option<Box<Held>>),
     /// The ledger of quotas.
     Ledger(ledger::Wait),
 }
@@ -60,7 +63,7 @@ pub enum Wait {
 #[derive(Debug)]
 pub enum Heard {
     /// From the store that a fleet shares.
-    Shared(Answer),
+    Shared(Answer, Option<Box<Held>>),
     /// From the ledger of quotas.
     Ledger(ledger::Answer),
 }
@@ -69,7 +72,7 @@ impl Wait {
     /// What is said, or that nothing is. Whoever will not decide again says so.
     pub async fn answer(self, again: bool) -> Heard {
         match self {
-            Self::Shared(wait) => Heard::Shared(wait.answer(again).await),
+            Self::Shared(wait, held) => Heard::Shared(wait.answer(again).await, held),
             Self::Ledger(wait) => Heard::Ledger(wait.answer(again).await),
         }
     }
@@ -126,7 +129,19 @@ pub struct Checked<'s> {
     pub degraded: bool,
 }
 
+/// When a store decided, and whether a fallback did.
+#[derive(Clone, Copy)]
+struct Said {
+    at: Timestamp,
+    degraded: bool,
+}
+
 impl Checked<'_> {
+    fn was_said(&mut self, said: Said) {
+        self.now = said.at;
+        self.degraded = said.degraded;
+    }
+
     /// The policy that refuses.
     pub fn binding_id(&self) -> Option<&str> {
         self.decision.binding.map(|place| &*self.stack.limits[place].id)
@@ -219,13 +234,14 @@ impl Engine {
         whose: Whose<'_, 's, '_>,
         commit: Commit,
     ) -> Result<Checked<'s>, Undecided> {
-        if let Some(shared) = self.shared.get() {
-            return self.ask(shared, checked, whose, commit, Claim::default());
+        match (self.shared.get(), self.ledger.get()) {
+            (None, None) => self.decide_here(&mut checked, commit)?,
+            (None, Some(ledger)) => self.check_within(ledger, &mut checked, whose, commit, true)?,
+            (Some(shared), None) => self.check_shared(shared, &mut checked, whose, commit)?,
+            (Some(shared), Some(ledger)) => {
+                self.check_apart((shared, ledger), &mut checked, whose, commit, true)?;
+            }
         }
-        if let Some(ledger) = self.ledger.get() {
-            return self.check_within(ledger, checked, whose, commit, true);
-        }
-        self.decide_here(&mut checked, commit)?;
         Ok(checked)
     }
 
@@ -270,24 +286,29 @@ impl Engine {
         commit: Commit,
         heard: Heard,
     ) -> Result<Checked<'s>, Undecided> {
-        let answer = match (heard, self.ledger.get()) {
-            (Heard::Shared(answer), _) => answer,
-            (Heard::Ledger(answer), Some(ledger)) => {
-                let waits = answer == ledger::Answer::Again;
-                return self.check_within(ledger, checked, whose, commit, waits);
+        match (heard, self.shared.get(), self.ledger.get()) {
+            (Heard::Ledger(answer), shared, Some(ledger)) => {
+                let may_wait = answer == ledger::Answer::Again;
+                match shared {
+                    None => self.check_within(ledger, &mut checked, whose, commit, may_wait)?,
+                    Some(shared) => {
+                        self.check_apart((shared, ledger), &mut checked, whose, commit, may_wait)?;
+                    }
+                }
             }
-            (Heard::Ledger(_), None) => return Err(Undecided::LedgerAway),
-        };
-        match (answer, self.shared.get()) {
-            (Answer::Decided(settled), _) => {
-                settled.fill(&checked.stack.levels, &mut checked.decision);
-                checked.now = settled.at;
-                Ok(checked)
+            (Heard::Shared(answer, Some(held)), Some(shared), _) => {
+                self.go_on_apart(shared, &mut checked, whose, commit, answer, *held)?;
             }
-            (Answer::Again(claim), Some(shared)) => self.ask(shared, checked, whose, commit, claim),
-            (Answer::Away, Some(shared)) => self.do_without(shared, checked, whose, commit),
-            (_, None) => Err(Undecided::StoreAway),
+            (Heard::Shared(answer, None), Some(shared), _) => {
+                let Checked { stack, decision, .. } = &mut checked;
+                let names = self.names(stack, None, whose);
+                let said = self.hear(shared, &names, commit, answer, decision)?;
+                checked.was_said(said);
+            }
+            (Heard::Ledger(_), _, None) => return Err(Undecided::LedgerAway),
+            (Heard::Shared(..), None, _) => return Err(Undecided::StoreAway),
         }
+        Ok(checked)
     }
 
     /// Decides a request, and waits for the shared store or the ledger if that must be.
@@ -345,56 +366,92 @@ impl Engine {
         Ok(())
     }
 
-    fn ask<'s>(
+    /// What is asked about of a stack, by the policies in force.
+    fn names<'a, 's, 'r>(
         &self,
-        shared: &Arc<SharedStore>,
-        mut checked: Checked<'s>,
-        whose: Whose<'_, 's, '_>,
-        commit: Commit,
-        claim: Claim,
-    ) -> Result<Checked<'s>, Undecided> {
-        let Checked { stack, decision, .. } = &mut checked;
-        let names = Names {
+        stack: &'a Stack<'s>,
+        only: Option<&'a Selection<'s>>,
+        whose: Whose<'a, 's, 'r>,
+    ) -> Names<'a, 's, 'r> {
+        Names {
             stack,
+            only,
             whose,
             revision: self.revision.load(Ordering::Relaxed),
-        };
-        match shared.decide(&names.asked(commit), claim, decision)? {
-            Taken::Decided(at) => checked.now = at,
-            Taken::Waits(wait) => return Err(Undecided::Waits(Wait::Shared(wait))),
-            Taken::Crowded if !self.shadow_all => return Err(Undecided::Crowded),
-            Taken::Away | Taken::Crowded => return self.do_without(shared, checked, whose, commit),
         }
-        Ok(checked)
+    }
+
+    /// Decides a whole stack where a fleet does.
+    fn check_shared<'s>(
+        &self,
+        shared: &Arc<SharedStore>,
+        checked: &mut Checked<'s>,
+        whose: Whose<'_, 's, '_>,
+        commit: Commit,
+    ) -> Result<(), Undecided> {
+        let Checked { stack, decision, .. } = checked;
+        let names = self.names(stack, None, whose);
+        let said = self.ask(shared, &names, commit, Claim::default(), decision)?;
+        checked.was_said(said);
+        Ok(())
+    }
+
+    /// Asks the store that a fleet shares.
+    fn ask(
+        &self,
+        shared: &Arc<SharedStore>,
+        names: &Names<'_, '_, '_>,
+        commit: Commit,
+        claim: Claim,
+        decision: &mut Decision,
+    ) -> Result<Said, Undecided> {
+        match shared.decide(&names.asked(commit), claim, decision)? {
+            Taken::Decided(at) => Ok(Said { at, degraded: false }),
+            Taken::Waits(wait) => Err(Undecided::Waits(Wait::Shared(wait, None))),
+            Taken::Crowded if !self.shadow_all => Err(Undecided::Crowded),
+            Taken::Away | Taken::Crowded => self.do_without(shared, names, commit, decision),
+        }
+    }
+
+    /// Goes on with what it has answered.
+    fn hear(
+        &self,
+        shared: &Arc<SharedStore>,
+        names: &Names<'_, '_, '_>,
+        commit: Commit,
+        answer: Answer,
+        decision: &mut Decision,
+    ) -> Result<Said, Undecided> {
+        match answer {
+            Answer::Decided(settled) => {
+                settled.fill(names.levels(), decision);
+                Ok(Said {
+                    at: settled.at,
+                    degraded: false,
+                })
+            }
+            Answer::Again(claim) => self.ask(shared, names, commit, claim, decision),
+            Answer::Away => self.do_without(shared, names, commit, decision),
+        }
     }
 
     /// Decides while the shared store is away.
     #[cold]
-    fn do_without<'s>(
+    fn do_without(
         &self,
         shared: &SharedStore,
-        mut checked: Checked<'s>,
-        whose: Whose<'_, 's, '_>,
+        names: &Names<'_, '_, '_>,
         commit: Commit,
-    ) -> Result<Checked<'s>, Undecided> {
-        let Checked { stack, decision, .. } = &mut checked;
-        let fail = |place: usize| match stack.limits[place].fail_mode {
+        decision: &mut Decision,
+    ) -> Result<Said, Undecided> {
+        let fail = |place: usize| match names.limit(place).fail_mode {
             FailMode::Open => Fail::Open,
             FailMode::Closed => Fail::Closed,
             FailMode::Local => Fail::Local,
         };
-        let names = Names {
-            stack,
-            whose,
-            revision: self.revision.load(Ordering::Relaxed),
-        };
         *decision = Decision::pending();
         match shared.decide_away(&names.asked(commit), &fail, &self.store, decision)? {
-            Fallback::Decided { at, degraded } => {
-                checked.now = at;
-                checked.degraded = degraded;
-                Ok(checked)
-            }
+            Fallback::Decided { at, degraded } => Ok(Said { at, degraded }),
             Fallback::Closed => Err(Undecided::StoreAway),
         }
     }

@@ -7,17 +7,21 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 use tollgate_catalog::Request;
 use tollgate_catalog::model::{Accuracy, Dimension};
-use tollgate_catalog::snapshot::Stack;
+use tollgate_catalog::snapshot::{Limit, Stack};
+use tollgate_core::{Former, Level};
 use tollgate_counters::Commit;
 use tollgate_counters::shared::call::Name;
 use tollgate_counters::shared::node::{Asked, Details, LANES};
 
-use crate::engine::Joined;
+use crate::engine::{Joined, Selection};
 
-/// A resolved request, or several that are decided as one, for whoever asks after their counters' names.
+/// A resolved request, or several that are decided as one, for whoever asks after their counters' names. Places are
+/// those of the levels that are asked about.
 pub(crate) struct Names<'a, 's, 'r> {
     /// What applies.
     pub(crate) stack: &'a Stack<'s>,
+    /// The levels of it that are asked about, if not all.
+    pub(crate) only: Option<&'a Selection<'s>>,
     /// To whom.
     pub(crate) whose: Whose<'a, 's, 'r>,
     /// By which version of the policies.
@@ -34,8 +38,29 @@ pub(crate) enum Whose<'a, 's, 'r> {
 }
 
 impl<'a, 's, 'r> Names<'a, 's, 'r> {
+    /// What is asked about.
+    pub(crate) fn levels(&self) -> &'a [Level<'s>] {
+        self.only.map_or(&self.stack.levels, |only| &only.levels)
+    }
+
+    /// The counters that it replaces.
+    pub(crate) fn formers(&self) -> &'a [Former<'s>] {
+        self.only.map_or(&self.stack.formers, |only| &only.formers)
+    }
+
+    /// The limit behind a level.
+    pub(crate) fn limit(&self, place: usize) -> &'s Limit {
+        self.stack.limits[self.in_stack(place)]
+    }
+
+    /// Where a level is in the stack.
+    fn in_stack(&self, place: usize) -> usize {
+        self.only.map_or(place, |only| only.places[place])
+    }
+
     /// The stack and the request that a level is of, and its place there.
     fn at(&self, place: usize) -> (&'a Stack<'s>, &'a Request<'r>, usize) {
+        let place = self.in_stack(place);
         match self.whose {
             Whose::One(request) => (self.stack, request, place),
             Whose::Several(joined) => joined.level(place),
@@ -45,10 +70,11 @@ impl<'a, 's, 'r> Names<'a, 's, 'r> {
     /// The request as a node is asked.
     pub(crate) fn asked(&self, commit: Commit) -> Asked<'_> {
         Asked {
-            levels: &self.stack.levels,
-            formers: &self.stack.formers,
+            levels: self.levels(),
+            formers: self.formers(),
             revision: self.revision,
             commit,
+            refused: false,
             details: self,
         }
     }
@@ -105,7 +131,7 @@ impl Details for Names<'_, '_, '_> {
     }
 
     fn accuracy(&self, place: usize) -> u16 {
-        match self.stack.limits[place].accuracy {
+        match self.limit(place).accuracy {
             Accuracy::Exact => 0,
             Accuracy::Within(parts) => u16::try_from(parts).unwrap_or(u16::MAX),
         }
@@ -122,6 +148,7 @@ impl Details for Names<'_, '_, '_> {
     }
 
     fn former(&self, place: usize) -> Name {
+        let place = self.only.map_or(place, |only| only.former_places[place]);
         let (stack, request, place) = match self.whose {
             Whose::One(request) => (self.stack, request, place),
             Whose::Several(joined) => joined.former(place),

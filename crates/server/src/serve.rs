@@ -250,11 +250,14 @@ fn keep_ledger(
     fleet: Option<&Fleet>,
     engine: &Engine,
 ) -> Result<Option<Keeping>, String> {
-    if fleet.is_some() {
-        return Ok(None);
-    }
     let fail = |error: &dyn std::fmt::Display| format!("no quota ledger: {error}");
     let repository = Repository::later(&settings.database).map_err(|error| fail(&error))?;
+    if fleet.is_some() && !repository.is_shared() {
+        tracing::info!(
+            "quotas are as durable as Redis is: for a ledger all nodes need one PostgreSQL (--database)"
+        );
+        return Ok(None);
+    }
     let node = getrandom::u64().map_err(|error| fail(&error))?;
     let node = format!("{node:016x}");
     let ledger = Arc::new(Ledger::new(

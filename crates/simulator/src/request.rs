@@ -254,6 +254,7 @@ impl World {
             formers: &formers,
             revision: request.policies.revision,
             commit: request.commit,
+            refused: false,
             details: request,
         };
         let machine = &self.machines[request.life.machine];

@@ -41,6 +41,7 @@ fn ask(number: u64, limit: u64) -> Ask {
         period: (20_000 * DAY, 20_001 * DAY),
         generation: 0,
         spent: 0,
+        retracts: 0,
         owes: 0,
         gives: 0,
         needs: 0,

@@ -311,6 +311,21 @@ impl MemoryStore {
         }
     }
 
+    /// Takes back what quotas were charged by a stack, each in the period that it was charged in.
+    pub fn take_back(&self, levels: &[Level<'_>], outcomes: &Outcomes, now: Timestamp) {
+        for (place, level) in levels.iter().enumerate() {
+            if counts(levels, outcomes, place) {
+                let end = outcomes[place].cell.0[0];
+                let take_back = |cell: Option<Cell>| {
+                    let cell = cell.filter(|cell| cell.0[0] == end)?;
+                    Some(level.rule.uncharge(cell, level.cost))
+                };
+                // It needs no room: what is gone is not put back.
+                let _ = self.amend(level.key, level.home, now, take_back);
+            }
+        }
+    }
+
     /// Forgets counters that are as good as untouched in the next shard, looking at no more than `groups`
     /// groups. Called in the background, again and again.
     pub fn sweep(&self, groups: usize, now: Timestamp) {

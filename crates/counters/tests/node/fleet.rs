@@ -109,6 +109,7 @@ impl Fleet {
             formers: &[],
             revision,
             commit: Commit::Charge,
+            refused: false,
             details: &Stack(limits),
         };
         let mut decision = Decision::pending();

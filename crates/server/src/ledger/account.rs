@@ -113,8 +113,10 @@ impl Account {
             why => why,
         };
         let known = self.generation > 0 && Allowance::of(seen).is_some();
-        let told = if end == self.end { self.told.min(count) } else { 0 };
-        let spent = count - told;
+        let told = if end == self.end { self.told } else { 0 };
+        let spent = count.saturating_sub(told);
+        // What was told to be spent and was not, after all.
+        let retracts = if known { told.saturating_sub(count) } else { 0 };
         let unspent = if end <= now.nanos() { 0 } else { seen.unspent() };
         let elapsed = now.nanos().saturating_sub(self.looked.nanos());
         if spent > 0 {
@@ -124,6 +126,8 @@ impl Account {
             Why::Asked if self.wanted => (self.target(spent, elapsed).saturating_sub(unspent), 0),
             Why::Ending => (0, unspent),
             Why::Look if elapsed < SECOND => return None,
+            // Nothing is held ahead of it: what nobody waits for was meant for a request that was refused elsewhere.
+            Why::Asked | Why::Look if self.is_exact() && self.needs == 0 => (0, unspent),
             Why::Look if spent > 0 => {
                 let target = self.target(spent, elapsed);
                 let low = unspent < target.div_ceil(2);
@@ -140,7 +144,7 @@ impl Account {
         // Nobody waits any more at the end.
         let needs = if why == Why::Ending { 0 } else { needs };
         self.wanted = false;
-        if why != Why::Asked && spent == 0 && gives == 0 && wants == 0 {
+        if why != Why::Asked && spent == 0 && retracts == 0 && gives == 0 && wants == 0 {
             return None;
         }
         self.looked = now;
@@ -148,6 +152,7 @@ impl Account {
             ask: Ask {
                 generation: if known { self.generation } else { 0 },
                 spent,
+                retracts,
                 owes: if known { seen.overspent().min(spent) } else { spent },
                 gives,
                 needs,
@@ -178,6 +183,7 @@ impl Account {
             period: (start.nanos(), end.nanos()),
             generation: 0,
             spent: 0,
+            retracts: 0,
             owes: 0,
             gives: 0,
             needs: 0,
@@ -202,7 +208,6 @@ impl Account {
             return None;
         }
         let before = cell.unwrap_or_default();
-        let untold = draft.untold(before);
         let target = size::target(self.rate, self.terms.limit, self.is_exact());
         let chunk = Chunk {
             end: told.row.ends,
@@ -214,7 +219,7 @@ impl Account {
         };
         let after = before.topped_up(&chunk);
         self.end = after.0[0];
-        self.told = after.count().saturating_sub(untold);
+        self.told = draft.told(before, after);
         Some(after)
     }
 
@@ -264,14 +269,19 @@ pub(super) enum Why {
 }
 
 impl Draft {
-    /// What was spent of a cell since.
-    fn untold(&self, cell: Cell) -> u64 {
-        if cell.0[0] == self.end {
-            cell.count().saturating_sub(self.count)
-        } else if Allowance::of(cell).is_none() {
-            cell.count()
+    /// What was told of a cell, of what it counts after the ledger has answered. Meanwhile more may have been spent of
+    /// it, and something given back.
+    fn told(&self, before: Cell, after: Cell) -> u64 {
+        let meanwhile = if before.0[0] == self.end {
+            (before.count(), self.count)
+        } else if Allowance::of(before).is_none() {
+            (before.count(), 0)
         } else {
-            0
-        }
+            (0, 0)
+        };
+        after
+            .count()
+            .saturating_add(meanwhile.1)
+            .saturating_sub(meanwhile.0)
     }
 }

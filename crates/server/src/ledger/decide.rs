@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 use tollgate_catalog::model::FailMode;
-use tollgate_core::{Algorithm, Decision, Level, Mode, Rule};
+use tollgate_core::{Algorithm, Decision, Level, Mode, Rule, Timestamp};
 use tollgate_counters::{Commit, Within};
 
 use super::{Ledger, NoWait};
@@ -15,88 +15,104 @@ use crate::names::{Names, Whose};
 const SHARE: (u128, u128) = (7, 10);
 
 impl Engine {
-    /// Decides a resolved request. One that may not wait does as its quotas' fail modes say.
+    /// Decides a whole stack in this process.
     #[inline]
     pub(crate) fn check_within<'s>(
         &self,
         ledger: &Ledger,
-        mut checked: Checked<'s>,
+        checked: &mut Checked<'s>,
         whose: Whose<'_, 's, '_>,
         commit: Commit,
         may_wait: bool,
-    ) -> Result<Checked<'s>, Undecided> {
+    ) -> Result<(), Undecided> {
         let Checked {
             stack, decision, now, ..
-        } = &mut checked;
-        let now = *now;
-        let (levels, formers) = (&stack.levels, &stack.formers);
-        let decided = self
-            .store
-            .decide_within(levels, formers, now, commit, decision, &[]);
+        } = checked;
         let names = Names {
             stack,
+            only: None,
             whose,
             revision: 0,
         };
+        checked.degraded = self.decide_within(ledger, &names, *now, commit, may_wait, decision)?;
+        Ok(())
+    }
+
+    /// Decides what names are of, as far as the ledger allows. What may not wait does as its quotas' fail modes say;
+    /// tells whether they had to.
+    #[inline]
+    pub(crate) fn decide_within(
+        &self,
+        ledger: &Ledger,
+        names: &Names<'_, '_, '_>,
+        now: Timestamp,
+        commit: Commit,
+        may_wait: bool,
+        decision: &mut Decision,
+    ) -> Result<bool, Undecided> {
+        let (levels, formers) = (names.levels(), names.formers());
+        let decided = self
+            .store
+            .decide_within(levels, formers, now, commit, decision, &[]);
         match decided {
             Ok(Within::Decided(low)) => {
                 if !low.is_empty() {
-                    ledger.run_low(&names, &low, now);
+                    ledger.run_low(names, &low, now);
                 }
                 if !decision.allowed {
-                    ledger.denied(&names, decision, now);
+                    ledger.denied(names, decision, now);
                 }
-                Ok(checked)
+                Ok(false)
             }
-            Ok(Within::Short(short)) if may_wait => match ledger.ask(&names, &short, now) {
+            Ok(Within::Short(short)) if may_wait => match ledger.ask(names, &short, now) {
                 Ok(wait) => Err(Undecided::Waits(Wait::Ledger(wait))),
                 Err(NoWait::Crowded) if !self.shadow_all => Err(Undecided::Crowded),
-                Err(_) => self.check_without(ledger, checked, &short, commit),
+                Err(_) => self.decide_without(ledger, names, &short, now, commit, decision),
             },
-            Ok(Within::Short(short)) => self.check_without(ledger, checked, &short, commit),
+            Ok(Within::Short(short)) => self.decide_without(ledger, names, &short, now, commit, decision),
             Err(full) if !self.shadow_all => Err(full.into()),
             Err(_) => {
                 // The kill switch refuses nothing, not even what there is no room to count.
                 *decision = Decision::pending();
                 self.store
                     .decide(levels, formers, now, Commit::DryRun, decision)?;
-                Ok(checked)
+                Ok(false)
             }
         }
     }
 
     /// Decides while the ledger is away and some quotas are short.
     #[cold]
-    fn check_without<'s>(
+    fn decide_without(
         &self,
         ledger: &Ledger,
-        mut checked: Checked<'s>,
+        names: &Names<'_, '_, '_>,
         short: &[usize],
+        now: Timestamp,
         commit: Commit,
-    ) -> Result<Checked<'s>, Undecided> {
-        let Checked {
-            stack, decision, now, ..
-        } = &mut checked;
+        decision: &mut Decision,
+    ) -> Result<bool, Undecided> {
+        let whole = names.levels();
         // What refuses nothing, or is only looked at, keeps nobody out.
         let speaks = |place: &usize| {
-            let level = &stack.levels[*place];
+            let level = &whole[*place];
             level.mode == Mode::Enforce && level.cost > 0
         };
         let speaking: SmallVec<[usize; 2]> = short.iter().copied().filter(speaks).collect();
-        let says = |place: usize| stack.limits[place].fail_mode;
+        let says = |place: usize| names.limit(place).fail_mode;
         if speaking.iter().any(|place| says(*place) == FailMode::Closed) {
             ledger.counts.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Undecided::LedgerAway);
         }
         let local = |place: &usize| says(*place) == FailMode::Local;
         let local: SmallVec<[usize; 2]> = speaking.iter().copied().filter(local).collect();
-        let share = |place: &usize| share_of(stack.levels[*place].rule, ledger.nodes());
+        let share = |place: &usize| share_of(whole[*place].rule, ledger.nodes());
         let rules: SmallVec<[Rule; 2]> = local.iter().map(share).collect();
         // A share is another count than the quota, which is counted too.
         let apart = self.seed().id(b"a share of a quota");
-        let mut levels: SmallVec<[Level<'_>; 4]> = stack.levels.iter().copied().collect();
+        let mut levels: SmallVec<[Level<'_>; 4]> = whole.iter().copied().collect();
         for (place, rule) in local.iter().zip(&rules) {
-            let level = stack.levels[*place];
+            let level = whole[*place];
             levels.push(Level {
                 rule,
                 key: level.key.and(apart),
@@ -105,17 +121,16 @@ impl Engine {
         }
         let decided = self
             .store
-            .decide_within(&levels, &stack.formers, *now, commit, decision, short)?;
+            .decide_within(&levels, names.formers(), now, commit, decision, short)?;
         if matches!(decided, Within::Short(_)) {
             return Err(Undecided::LedgerAway);
         }
-        tell_shares(decision, &local, stack.levels.len());
-        // What is told of a quota that nobody could ask for may be wrong, even where it keeps nobody out.
-        checked.degraded = true;
+        tell_shares(decision, &local, whole.len());
         if !speaking.is_empty() {
             ledger.counts.let_off.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(checked)
+        // What is told of a quota that nobody could ask for may be wrong, even where it keeps nobody out.
+        Ok(true)
     }
 }
 

@@ -117,7 +117,7 @@ impl Ledger {
                 self.counts.crowded.fetch_add(1, Ordering::Relaxed);
                 return Err(NoWait::Crowded);
             }
-            let level = &names.stack.levels[*place];
+            let level = &names.levels()[*place];
             held.account.needs = held.account.needs.saturating_add(level.cost);
             held.account.wanted = true;
             // They all go into the same transaction, so that one is enough to wait for.
@@ -136,7 +136,7 @@ impl Ledger {
         let mut accounts = self.lock();
         for place in low {
             self.account(&mut accounts, names, *place, now).account.wanted = true;
-            accounts.is_due(names.stack.levels[*place].key);
+            accounts.is_due(names.levels()[*place].key);
         }
         drop(accounts);
         self.wake.notify_one();
@@ -148,7 +148,7 @@ impl Ledger {
         if !self.repository.is_shared() {
             return;
         }
-        let levels = names.stack.levels.iter().zip(&decision.outcomes).enumerate();
+        let levels = names.levels().iter().zip(&decision.outcomes).enumerate();
         for (place, (level, outcome)) in levels {
             if outcome.fits || !level.rule.is_quota() {
                 continue;
@@ -159,6 +159,17 @@ impl Ledger {
                 accounts.is_due(level.key);
                 self.wake.notify_one();
             }
+        }
+    }
+
+    /// Has quotas that were charged for nothing given back at once, where nothing may lie unused.
+    pub(crate) fn gave_up(&self, names: &Names<'_, '_, '_>, now: Timestamp) {
+        let exact = |place: &usize| names.limit(*place).accuracy == Accuracy::Exact;
+        for place in (0..names.levels().len()).filter(exact) {
+            let mut accounts = self.lock();
+            self.account(&mut accounts, names, place, now);
+            accounts.is_due(names.levels()[place].key);
+            self.wake.notify_one();
         }
     }
 
@@ -216,7 +227,7 @@ impl Ledger {
         place: usize,
         now: Timestamp,
     ) -> &'a mut accounts::Held {
-        let level = &names.stack.levels[place];
+        let level = &names.levels()[place];
         let shared = self.repository.is_shared();
         let held = accounts.entry(level.key, || {
             let subject = Subject {
@@ -224,15 +235,15 @@ impl Ledger {
                 home: level.home,
                 name: names.name(place).0,
                 org: names.org(place).to_owned(),
-                policy: names.stack.limits[place].policy_id().to_owned(),
+                policy: names.limit(place).policy_id().to_owned(),
                 label: names.label(place),
             };
             Account::new(subject, self.terms(names, place, now), shared, now)
         });
         // Where several limits watch one count the largest is asked for; each is looked at by itself.
-        let same = names.stack.levels.iter().filter(|other| other.key == level.key);
+        let same = names.levels().iter().filter(|other| other.key == level.key);
         held.account.terms.limit = same.map(|other| other.rule.limit).max().unwrap_or(0);
-        let policy = names.stack.limits[place].policy_id();
+        let policy = names.limit(place).policy_id();
         if held.account.subject.policy != policy {
             policy.clone_into(&mut held.account.subject.policy);
             held.account.subject.label = names.label(place);
@@ -253,9 +264,8 @@ impl Ledger {
     }
 
     fn terms(&self, names: &Names<'_, '_, '_>, place: usize, now: Timestamp) -> Terms {
-        let stack = names.stack;
-        let level = &stack.levels[place];
-        let formers = stack.formers.iter().enumerate();
+        let level = &names.levels()[place];
+        let formers = names.formers().iter().enumerate();
         let formers = formers.filter(|(_, former)| former.level == place);
         let period = match level.rule.algorithm {
             Algorithm::Quota(period) => period,
@@ -266,10 +276,14 @@ impl Ledger {
             period,
             zone: level.calendar.zone.clone(),
             anchor: level.calendar.anchor,
-            exact: stack.limits[place].accuracy == Accuracy::Exact,
-            room: self
-                .store
-                .room_left(formers.clone().map(|(_, former)| former), now),
+            exact: names.limit(place).accuracy == Accuracy::Exact,
+            room: if names.only.is_some() && formers.clone().any(|(_, former)| !former.rule.is_quota()) {
+                // The fleet counted it, and nobody here knows what it had left.
+                0
+            } else {
+                self.store
+                    .room_left(formers.clone().map(|(_, former)| former), now)
+            },
             formers: formers
                 .filter(|(_, former)| former.rule.is_quota())
                 .map(|(number, former)| Replaced {

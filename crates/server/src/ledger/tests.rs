@@ -32,6 +32,10 @@ struct Node {
     account: Account,
     /// An ask, and whether its answer is lost with it done or not.
     unknown: Option<(Draft, bool)>,
+    /// A request that was charged and may yet be refused elsewhere, and the end of the period that it was charged in.
+    held: Option<(u64, u64)>,
+    /// What was taken back so far.
+    taken_back: u64,
 }
 
 impl Node {
@@ -57,6 +61,8 @@ impl Node {
             cell: None,
             account: Account::new(subject, terms, true, now),
             unknown: None,
+            held: None,
+            taken_back: 0,
         }
     }
 
@@ -75,9 +81,19 @@ impl Node {
         Some(draft)
     }
 
+    /// Takes back what a request was charged that was refused elsewhere, and says how much and in which period.
+    fn take_back(&mut self) -> Option<(u64, u64)> {
+        let (cost, end) = self.held.take()?;
+        let rule = rule();
+        let cell = self.cell.filter(|cell| cell.0[0] == end)?;
+        self.cell = Some(rule.uncharge(cell, cost));
+        self.taken_back += cost;
+        Some((cost, end))
+    }
+
     /// As a store decides it: how much is let through of a request.
     fn decide(&mut self, cost: u64, open: bool, now: Timestamp) -> u64 {
-        let rule = Rule::new(Algorithm::Quota(Period::Day), LIMIT, None, 24 * HOUR);
+        let rule = rule();
         let cell = rule.advance(self.cell.unwrap_or_default(), Calendar::utc(), now, false);
         let covered = Allowance::of(cell).is_some_and(|allowance| allowance.covers(cell.count(), cost));
         let fits = rule.fits(cell, cost, now);
@@ -91,6 +107,10 @@ impl Node {
         }
         0
     }
+}
+
+fn rule() -> Rule {
+    Rule::new(Algorithm::Quota(Period::Day), LIMIT, None, 24 * HOUR)
 }
 
 struct World {
@@ -145,12 +165,14 @@ fn run(seed: u64, trouble: bool) {
         lost: false,
     };
     let mut nodes: Vec<Node> = (0..3).map(|_| Node::start(world.now)).collect();
-    let mut died = false;
+    let (mut died, mut untold) = (false, 0);
     for step in 0..STEPS {
         let place = usize::try_from(world.random.below(3)).unwrap();
         let node = &mut nodes[place];
         match world.random.below(100) {
             0 if trouble => {
+                // What it had told to be spent and took back since, nobody knows.
+                untold += node.taken_back;
                 *node = Node::start(world.now);
                 died = true;
             }
@@ -163,6 +185,7 @@ fn run(seed: u64, trouble: bool) {
                     world.admitted += open;
                     world.open += open;
                 } else if open > 0 {
+                    untold += node.taken_back;
                     *node = Node::start(world.now);
                     died = true;
                 }
@@ -189,12 +212,22 @@ fn run(seed: u64, trouble: bool) {
                         .or(node.cell);
                 }
             }
+            41..=50 => {
+                if let Some((cost, end)) = node.take_back()
+                    && end == world.row.ends
+                {
+                    world.admitted -= cost;
+                }
+            }
             _ => {
                 let cost = 1 + world.random.below(20);
                 let before = node.cell.map_or(0, |cell| cell.0[0]);
                 // A chunk is of the period that it was taken in.
                 if before == world.row.ends {
-                    world.admitted += node.decide(cost, false, world.now);
+                    let admitted = node.decide(cost, false, world.now);
+                    world.admitted += admitted;
+                    let end = node.cell.map_or(0, |cell| cell.0[0]);
+                    node.held = (admitted > 0 && end == before).then_some((admitted, end));
                 } else {
                     node.decide(cost, false, world.now);
                 }
@@ -211,10 +244,15 @@ fn run(seed: u64, trouble: bool) {
             );
         }
     }
+    end(seed, &mut world, &mut nodes, died, untold);
+}
+
+/// All nodes end in order: what was let through is what the row says was used.
+fn end(seed: u64, world: &mut World, nodes: &mut [Node], died: bool, untold: u64) {
     if world.row.is_over(world.now) {
         return;
     }
-    for node in &mut nodes {
+    for node in nodes {
         while node.unknown.is_some() {
             node.find_out();
         }
@@ -222,10 +260,10 @@ fn run(seed: u64, trouble: bool) {
             world.row.exchange(&draft.ask, u64::MAX, world.now, true);
         }
     }
-    let World { row, admitted, .. } = &world;
+    let World { row, admitted, .. } = &*world;
     if died || world.lost {
         assert!(
-            row.used <= *admitted && *admitted <= row.mark,
+            row.used <= *admitted + untold && *admitted <= row.mark,
             "seed {seed}: {admitted} let through: {row:?}"
         );
     } else {

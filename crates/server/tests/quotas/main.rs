@@ -9,8 +9,11 @@
 mod common;
 #[path = "../../../catalog/tests/repository/postgres.rs"]
 mod postgres;
+#[path = "../../../counters/tests/redis/servers.rs"]
+mod servers;
 
 mod away;
+mod fleet;
 mod killed;
 mod load;
 mod nodes;

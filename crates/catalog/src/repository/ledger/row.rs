@@ -50,7 +50,9 @@ pub struct Ask {
     pub generation: u64,
     /// What it let through since it last told.
     pub spent: u64,
-    /// Of that, what it let through without having been allowed to.
+    /// What it told to have let through and did not, after all.
+    pub retracts: u64,
+    /// Of what was spent, what it let through without having been allowed to.
     pub owes: u64,
     /// What it gives back.
     pub gives: u64,
@@ -108,7 +110,8 @@ impl Row {
         if ask.generation == self.generation || ask.generation == 0 {
             owed = ask.owes;
             self.mark = self.mark.saturating_add(owed);
-            self.used = self.used.saturating_add(ask.spent).min(self.mark);
+            let used = self.used.saturating_add(ask.spent);
+            self.used = used.saturating_sub(ask.retracts).min(self.mark);
             self.mark = self.mark.saturating_sub(ask.gives).max(self.used);
         }
         let left = self.left(ask.limit);
@@ -137,6 +140,7 @@ mod tests {
             period: (0, 1_000),
             generation: 0,
             spent: 0,
+            retracts: 0,
             owes: 0,
             gives: 0,
             needs,
@@ -214,6 +218,26 @@ mod tests {
         // Nobody can give back what was told to be used.
         row.exchange(&back, u64::MAX, at(2), false);
         assert!(row.used <= row.mark && row.mark == 60);
+    }
+
+    #[test]
+    fn what_was_not_used_after_all_can_be_given_back() {
+        let mut row = Row::default();
+        row.exchange(&ask(100, 0), u64::MAX, at(1), false);
+        let told = Ask {
+            generation: 1,
+            spent: 60,
+            ..ask(0, 0)
+        };
+        row.exchange(&told, u64::MAX, at(2), false);
+        let retracted = Ask {
+            generation: 1,
+            retracts: 10,
+            gives: 50,
+            ..ask(0, 0)
+        };
+        row.exchange(&retracted, u64::MAX, at(2), false);
+        assert_eq!((row.mark, row.used), (50, 50));
     }
 
     #[test]

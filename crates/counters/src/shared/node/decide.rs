@@ -48,7 +48,7 @@ impl<W: Waiter> Node<W> {
         };
         let at = self.store_time(&mut locked, first.home, now);
         let mut standings: SmallVec<[Standing; 4]> = SmallVec::new();
-        let (mut unknown, mut refused) = (false, false);
+        let (mut unknown, mut refused) = (false, asked.refused);
         for (place, level) in asked.levels.iter().enumerate() {
             let standing = self.stand(&mut locked, asked, place, level, now)?;
             let standing = claim.standing(level.key).unwrap_or(standing);

@@ -69,6 +69,8 @@ pub struct Asked<'a> {
     pub revision: u64,
     /// Whether it is carried out.
     pub commit: Commit,
+    /// A limit that is kept elsewhere has refused it already: nothing is charged, and nobody is asked.
+    pub refused: bool,
     /// The rest.
     pub details: &'a dyn Details,
 }
