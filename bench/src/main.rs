@@ -10,8 +10,11 @@
 mod baseline;
 mod catalogue;
 mod fleet;
+mod ledger;
 mod memory;
 mod peers;
+#[path = "../../crates/catalog/tests/repository/postgres.rs"]
+mod postgres;
 mod profile;
 mod rounds;
 mod stacks;
@@ -26,6 +29,7 @@ fn main() {
             memory::run();
             threads::run();
             catalogue::run();
+            ledger::run();
             fleet::run(None);
         }
         Some("peers") => peers::run(),
@@ -35,6 +39,7 @@ fn main() {
         Some("threads") => threads::run(),
         Some("catalogue") => catalogue::run(),
         Some("catalogue-child") => catalogue::child(),
+        Some("ledger") => ledger::run(),
         Some("fleet") => fleet::run(arguments.next().as_deref()),
         Some("baseline") => baseline::serve(),
         Some("profile") => {
@@ -50,7 +55,7 @@ fn main() {
         }
         Some(other) => {
             eprintln!(
-                "there is no benchmark `{other}`; there are peers, counters, memory, threads, catalogue, fleet [hot|rate|steady|http], profile LEVELS|org COUNT"
+                "there is no benchmark `{other}`; there are peers, counters, memory, threads, catalogue, ledger, fleet [hot|rate|steady|http], profile LEVELS|org COUNT"
             );
             std::process::exit(2);
         }
