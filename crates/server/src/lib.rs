@@ -16,6 +16,7 @@ pub mod exposure;
 pub mod fit;
 pub mod fleet;
 pub mod grpc;
+pub mod issuer;
 pub mod ledger;
 pub mod metrics;
 mod names;

@@ -11,13 +11,14 @@ use tollgate_catalog::repository::{Repository, RepositoryError};
 
 use crate::catalogue::{Catalogue, Disk, FileSet, Kept};
 use crate::clock;
-use crate::control_plane::{self, AdminToken, ControlPlane, Oidc, oidc};
-use crate::data_plane::{DataPlane, Limits, Server};
+use crate::control_plane::{self, AdminToken, ControlPlane, Oidc};
+use crate::data_plane::{DataPlane, Jwt, Limits, Server};
 use crate::engine::{Engine, random_seed};
 use crate::fleet::Fleet;
 use crate::grpc::Grpc;
+use crate::issuer;
 use crate::ledger::{Keeping, Ledger};
-use crate::metrics::{Metrics, Origin};
+use crate::metrics::{IssuerMetrics, Metrics, Origin};
 use crate::org_cap::OrgCap;
 use crate::policies;
 use crate::settings::Settings;
@@ -45,6 +46,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     let certificates = settings.tls.clone().map(Certificates::load).transpose();
     let certificates = certificates.map_err(|error| error.to_string())?;
     let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
+    let jwt = settings.jwt.clone().map(Jwt::new).transpose()?;
     let limits = settings
         .admin_limits
         .read(settings.headers, settings.shadow_all)?;
@@ -77,6 +79,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         token,
         certificates: certificates.map(Arc::new),
         oidc: oidc.map(Arc::new),
+        jwt,
         admin_limits: limits.map(Arc::new),
     };
     runtime.block_on(run(settings, start, [http, grpc, admin]))
@@ -90,6 +93,7 @@ struct Start {
     token: AdminToken,
     certificates: Option<Arc<Certificates>>,
     oidc: Option<Arc<Oidc>>,
+    jwt: Option<Jwt>,
     admin_limits: Option<Arc<control_plane::Limits>>,
 }
 
@@ -101,6 +105,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         token,
         certificates,
         oidc,
+        jwt,
         admin_limits,
     } = start;
     let metrics = Arc::new(Metrics::default());
@@ -121,6 +126,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         styles: settings.headers,
         trusted_proxies: settings.trusted_proxies.clone(),
         tokens: settings.data_tokens.clone(),
+        jwt,
         org_cap: org_cap(&settings, &engine, &stopped),
         rls_headers: settings.rls_headers,
     });
@@ -138,7 +144,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         fleet: fleet.clone(),
         region: settings.region.clone(),
     });
-    look_after(&control_plane, &stopped);
+    look_after(&control_plane, &data_plane, &stopped);
     let admin = tokio::spawn(control_plane::serve(
         listener(admin).map_err(fail)?,
         control_plane,
@@ -349,11 +355,18 @@ fn org_cap(settings: &Settings, engine: &Engine, stopped: &watch::Receiver<bool>
     Some(cap)
 }
 
-/// Keeps current what the control plane knows callers by, and small what it has counted of them.
-fn look_after(plane: &ControlPlane, stopped: &watch::Receiver<bool>) {
-    if let Some(oidc) = plane.oidc.clone() {
-        plane.metrics.oidc.confirmed(clock::now());
-        tokio::spawn(oidc::follow(oidc, plane.metrics.clone(), stopped.clone()));
+/// Keeps current what both planes know callers by, and small what the control plane has counted of them.
+fn look_after(plane: &ControlPlane, data_plane: &DataPlane, stopped: &watch::Receiver<bool>) {
+    type Of = fn(&Metrics) -> &IssuerMetrics;
+    let oidc = plane.oidc.as_ref().map(|oidc| &oidc.issuer);
+    let jwt = data_plane.jwt.as_ref().map(|jwt| &jwt.issuer);
+    for (issuer, of) in [
+        (oidc, (|metrics| &metrics.oidc) as Of),
+        (jwt, (|metrics| &metrics.jwt) as Of),
+    ] {
+        if let Some(issuer) = issuer.cloned() {
+            tokio::spawn(issuer::follow(issuer, plane.metrics.clone(), of, stopped.clone()));
+        }
     }
     if let Some(limits) = plane.limits.clone() {
         tokio::spawn(sweep(move || limits.sweep(), stopped.clone()));

@@ -12,6 +12,7 @@ use crate::answer::HeaderStyles;
 use crate::control_plane::limits::AdminLimits;
 use crate::control_plane::oidc::{OidcFlags, OidcSettings};
 use crate::data_plane::DataTokens;
+use crate::data_plane::{JwtFlags, JwtSettings};
 use crate::engine::DEFAULT_MAX_COUNTERS;
 use crate::exposure::Protection;
 use crate::fleet::RedisSettings;
@@ -49,6 +50,9 @@ pub struct Flags {
     /// Tokens of another issuer
     #[command(flatten)]
     pub oidc: OidcFlags,
+    /// Tokens that say who asks
+    #[command(flatten)]
+    pub jwt: JwtFlags,
     /// Limit the control plane itself by this policy file, or not at all: off [default: built-in limits]
     #[arg(long, env = "TOLLGATE_ADMIN_LIMITS", value_name = "FILE|off")]
     pub admin_limits: Option<PathBuf>,
@@ -147,6 +151,8 @@ pub struct Settings {
     pub tls: Option<TlsFiles>,
     /// The issuer of other tokens for the admin address.
     pub oidc: Option<OidcSettings>,
+    /// The issuer whose tokens say who asks, if there is one.
+    pub jwt: Option<JwtSettings>,
     /// How often the control plane may be asked.
     pub admin_limits: AdminLimits,
     /// The tokens of which callers of the data plane must show one.
@@ -202,6 +208,7 @@ impl Settings {
             admin_token: flags.admin_token,
             tls: flags.tls.files()?,
             oidc: flags.oidc.settings()?,
+            jwt: flags.jwt.settings()?,
             admin_limits: flags.admin_limits.into(),
             data_tokens: match flags.data_token {
                 Some(list) => Some(
@@ -276,6 +283,7 @@ impl Flags {
             admin_token: self.admin_token.or(file.admin_token),
             tls: self.tls.over(file.tls),
             oidc: self.oidc.over(file.oidc),
+            jwt: self.jwt.over(file.jwt),
             admin_limits: self.admin_limits.or(file.admin_limits),
             data_token: self.data_token.or(file.data_token),
             database: self.database.or(file.database),
@@ -332,6 +340,17 @@ fn read_config(path: &Path) -> Result<Flags, String> {
             oidc_role_claim: text("oidc-role-claim", &mut problems),
             oidc_org_claim: text("oidc-org-claim", &mut problems),
             oidc_ca: text("oidc-ca", &mut problems).map(PathBuf::from),
+        },
+        jwt: JwtFlags {
+            jwt_issuer: text("jwt-issuer", &mut problems),
+            jwt_audience: text("jwt-audience", &mut problems),
+            jwt_jwks: text("jwt-jwks", &mut problems),
+            jwt_org_claim: text("jwt-org-claim", &mut problems),
+            jwt_app_claim: text("jwt-app-claim", &mut problems),
+            jwt_key_claim: text("jwt-key-claim", &mut problems),
+            jwt_user_claim: text("jwt-user-claim", &mut problems),
+            jwt_scopes_claim: text("jwt-scopes-claim", &mut problems),
+            jwt_ca: text("jwt-ca", &mut problems).map(PathBuf::from),
         },
         admin_limits: text("admin-limits", &mut problems).map(PathBuf::from),
         data_token: text("data-token", &mut problems),

@@ -10,9 +10,9 @@ use axum::response::{IntoResponse, Response};
 use super::ControlPlane;
 use super::ask::now_ms;
 use super::limits::{Arrival, Limited};
-use super::oidc::Oidc;
 use super::role::{Caller, Refusal, Role};
 use crate::answer::Problem;
+use crate::issuer::Issuer;
 use crate::secret::{SecretHash, well_formed};
 
 /// Whose connection a request came by.
@@ -58,7 +58,7 @@ impl ControlPlane {
                 org: None,
             });
         }
-        if let Some(oidc) = self.oidc.as_ref().filter(|_| Oidc::resembles(token)) {
+        if let Some(oidc) = self.oidc.as_ref().filter(|_| Issuer::resembles(token)) {
             return Ok(oidc.caller(token, now_ms().div_euclid(1_000))?);
         }
         let known = well_formed(token).then(|| self.catalogue.token(&SecretHash::of(token)));

@@ -3,6 +3,8 @@
 //! The gateway says in headers what the client asked for and who it is. Headers are believed only from
 //! trusted proxies; from anyone else the request is just one from their own address.
 
+use std::sync::Arc;
+
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::Snapshot;
@@ -13,7 +15,7 @@ use tollgate_counters::Commit;
 use super::forwarded::{client_address, either, header, path_of};
 use super::head::Head;
 use super::reply::Reply;
-use super::{Asked, DataPlane, Turn, Unanswered, query_value};
+use super::{Asked, DataPlane, Identity, Turn, Unanswered, query_value};
 use crate::answer::{Problem, write_denial, write_headers};
 use crate::check_body::identify;
 use crate::engine::Checked;
@@ -32,8 +34,10 @@ pub(super) fn answer(
         Some("403") => true,
         Some(_) => return Err(Problem::bad_request("`deny_status` can only be 403 or 429.").into()),
     };
+    let identity;
     let request = if plane.trusts(asked.peer) {
-        let mut request = read(asked.head, turn.snapshot(), turn.now)?;
+        identity = plane.identity(&|name| header(asked.head, name), turn.now)?;
+        let mut request = read(asked.head, turn.snapshot(), turn.now, identity.as_deref())?;
         let hops = asked.head.all("x-forwarded-for");
         request.ip = Some(client_address(hops, asked.peer, &plane.trusted_proxies));
         request
@@ -54,25 +58,54 @@ pub(super) fn answer(
     Ok(())
 }
 
-fn read<'r>(head: &'r Head<'_>, snapshot: &'r Snapshot, now: Timestamp) -> Result<Request<'r>, Problem> {
+fn read<'r>(
+    head: &'r Head<'_>,
+    snapshot: &'r Snapshot,
+    now: Timestamp,
+    identity: Option<&'r Identity>,
+) -> Result<Request<'r>, Problem> {
     let method = either(head, "x-forwarded-method", "x-original-method")?;
     let path = either(head, "x-forwarded-uri", "x-original-uri")?.map(path_of);
     let endpoint = path.map(|path| Endpoint::of(method, path)).transpose();
     let endpoint = endpoint.map_err(|error| bad(&error.into()))?;
-    read_caller(&|name| header(head, name), endpoint, snapshot, now)
+    read_caller(&|name| header(head, name), endpoint, snapshot, now, identity)
 }
 
-/// Reads who asks out of the headers that a gateway passes on.
-pub(crate) fn read_caller<'r>(
-    header: &dyn Fn(&'static str) -> Result<Option<&'r str>, Problem>,
-    endpoint: Option<Endpoint<'r>>,
-    snapshot: &'r Snapshot,
-    now: Timestamp,
-) -> Result<Request<'r>, Problem> {
+/// A header that a gateway passes on.
+pub(crate) type Header<'h, 'r> = &'h dyn Fn(&'static str) -> Result<Option<&'r str>, Problem>;
+
+/// The token of an `Authorization` header.
+fn bearer<'r>(header: Header<'_, 'r>) -> Result<Option<&'r str>, Problem> {
     let bearer = header("authorization")?.and_then(|value| {
         let (scheme, token) = value.split_once(' ')?;
         scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
     });
+    Ok(bearer)
+}
+
+impl DataPlane {
+    /// Whom the client's JWT speaks for, if such are taken and it shows one.
+    pub(crate) fn identity(
+        &self,
+        header: Header<'_, '_>,
+        now: Timestamp,
+    ) -> Result<Option<Arc<Identity>>, Problem> {
+        match (&self.jwt, bearer(header)?) {
+            (Some(jwt), Some(token)) => jwt.bearer(token, now),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Reads who asks out of the headers that a gateway passes on.
+pub(crate) fn read_caller<'r>(
+    header: Header<'_, 'r>,
+    endpoint: Option<Endpoint<'r>>,
+    snapshot: &'r Snapshot,
+    now: Timestamp,
+    identity: Option<&'r Identity>,
+) -> Result<Request<'r>, Problem> {
+    let bearer = bearer(header)?;
     let bearer = bearer.filter(|token| KEY_PREFIXES.iter().any(|prefix| token.starts_with(prefix)));
     let secret = match (header("x-api-key")?, bearer) {
         (Some(key), Some(bearer)) if key != bearer => {
@@ -106,6 +139,9 @@ pub(crate) fn read_caller<'r>(
     }
     if let Some(secret) = secret {
         identify(&mut request, secret, Some(snapshot), now)?;
+    }
+    if let Some(identity) = identity {
+        identity.tell(&mut request).map_err(|error| bad(&error))?;
     }
     Ok(request)
 }

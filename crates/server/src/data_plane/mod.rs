@@ -13,6 +13,7 @@ mod connection;
 mod door;
 mod forwarded;
 mod head;
+mod jwt;
 mod reply;
 mod rls;
 mod server;
@@ -32,6 +33,8 @@ use crate::org_cap::OrgCap;
 pub(crate) use authorize::read_caller;
 pub(crate) use batch::MAX_REQUESTS;
 pub(crate) use forwarded::client_address;
+pub(crate) use jwt::Identity;
+pub use jwt::{Jwt, JwtFlags, JwtSettings};
 pub use server::{Limits, Server};
 pub use token::DataTokens;
 pub(crate) use turn::all;
@@ -54,6 +57,8 @@ pub struct DataPlane {
     pub trusted_proxies: Vec<IpNet>,
     /// What callers must show, if anything.
     pub tokens: Option<DataTokens>,
+    /// Whose JWTs say who asks, if anybody's.
+    pub jwt: Option<Jwt>,
     /// How often an org may ask, if that is limited.
     pub org_cap: Option<Arc<OrgCap>>,
     /// Whether answers to Envoy have the headers of clients that are not refused, too.

@@ -26,7 +26,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::answer::{Problem, write_denial, write_headers, write_problem};
 use crate::clock;
-use crate::data_plane::{DataPlane, client_address, read_caller};
+use crate::data_plane::{DataPlane, Identity, client_address, read_caller};
 use crate::engine::Checked;
 
 /// The service.
@@ -46,6 +46,7 @@ impl Authorization {
         envoy: Option<IpAddr>,
         snapshot: &'r Snapshot,
         now: Timestamp,
+        identity: &'r mut Option<Arc<Identity>>,
     ) -> Result<Check<'r>, Problem> {
         let trusted = envoy.is_some_and(|envoy| self.plane.trusts(envoy));
         let http = asked.request.as_ref().and_then(|request| request.http.as_ref());
@@ -65,7 +66,8 @@ impl Authorization {
         let method = Some(http.method.as_str()).filter(|method| !method.is_empty());
         let endpoint = path.map(|path| Endpoint::of(method, path)).transpose();
         let endpoint = endpoint.map_err(|error| Problem::bad_request(format!("`endpoint` {error}.")))?;
-        let mut check = read_caller(&header, endpoint, snapshot, now)?;
+        *identity = self.plane.identity(&header, now)?;
+        let mut check = read_caller(&header, endpoint, snapshot, now, identity.as_deref())?;
         check.ip = self
             .client(asked.source.as_ref(), http)
             .or(envoy.map(|envoy| envoy.to_canonical()));
@@ -115,7 +117,8 @@ impl Service for Authorization {
         let asked = request.into_inner().attributes.unwrap_or_default();
         let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
         let answer = async {
-            let check = self.read(&asked, envoy, &snapshot, now)?;
+            let mut identity = None;
+            let check = self.read(&asked, envoy, &snapshot, now, &mut identity)?;
             let decided = self.plane.decide_in_time(&snapshot, &check, Commit::Charge, now);
             Ok::<_, Problem>(self.write(&decided.await?))
         };

@@ -7,9 +7,9 @@
 mod certificates;
 mod fleet;
 mod histogram;
+mod issuer;
 mod labels;
 mod ledger;
-mod oidc;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,8 +31,8 @@ use crate::fleet::Fleet;
 use crate::policies::Standing;
 use certificates::CertificateMetrics;
 use histogram::Histogram;
+pub use issuer::IssuerMetrics;
 use labels::{Labels, OUTCOMES, SCOPES, Slots};
-use oidc::OidcMetrics;
 
 /// Threads with a block of their own; further ones share.
 const BLOCKS: usize = 16;
@@ -95,8 +95,10 @@ pub struct Metrics {
     admin_limited: AtomicU64,
     org_asked_too_often: AtomicU64,
     policy_propagation_seconds: Histogram,
-    /// The keys of the OIDC issuer.
-    pub oidc: OidcMetrics,
+    /// The keys of the issuer whose tokens the control plane takes.
+    pub oidc: IssuerMetrics,
+    /// The keys of the issuer whose tokens the data plane takes.
+    pub jwt: IssuerMetrics,
     /// The certificates that are served.
     pub certificates: CertificateMetrics,
 }
@@ -122,7 +124,8 @@ impl Default for Metrics {
             admin_limited: AtomicU64::new(0),
             org_asked_too_often: AtomicU64::new(0),
             policy_propagation_seconds: Histogram::default(),
-            oidc: OidcMetrics::default(),
+            oidc: IssuerMetrics::default(),
+            jwt: IssuerMetrics::default(),
             certificates: CertificateMetrics::default(),
         }
     }
@@ -371,7 +374,8 @@ impl Collector for Scrape {
             ledger::encode(ledger, &mut encoder)?;
         }
         self.metrics.certificates.encode(&mut encoder)?;
-        self.metrics.oidc.encode(clock::now(), &mut encoder)
+        self.metrics.oidc.encode("oidc", clock::now(), &mut encoder)?;
+        self.metrics.jwt.encode("jwt", clock::now(), &mut encoder)
     }
 }
 

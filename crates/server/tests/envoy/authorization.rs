@@ -1,10 +1,12 @@
 //! Envoy's external authorization.
 
 use serde_json::json;
+use tollgate::clock;
 
 use crate::common::{Server, file_of, hourly, wait_for};
 use crate::proxy::Envoy;
 use crate::service::Service;
+use crate::signer::Signer;
 
 const FILE: &str = "ext-authz.yaml";
 
@@ -119,4 +121,33 @@ fn a_changed_limit_counts_at_once() {
     assert_eq!([ask(), ask()], [200, 429]);
     tollgate.reload(&policies(2));
     assert_eq!([ask(), ask()], [200, 429]);
+}
+
+#[test]
+#[ignore = "needs Envoy, which ./test installs"]
+fn a_token_says_who_asks() {
+    let signer = Signer::new("key", "ES256");
+    let keys = json!({"keys": [signer.jwk()]}).to_string();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("keys.json");
+    std::fs::write(&file, keys).unwrap();
+    let issuer = "https://login.example";
+    let flags = [
+        "--jwt-issuer",
+        issuer,
+        "--jwt-audience",
+        "api",
+        "--jwt-jwks",
+        file.to_str().unwrap(),
+    ];
+    let (tollgate, _, _, envoy) = world(2, &flags, &[]);
+    let token = signer.sign(&json!({
+        "iss": issuer, "aud": "api", "exp": clock::now().seconds() + 600, "org_id": "acme", "sub": "u7",
+    }));
+    let ask = |token: &str| envoy.get("/v1/things", &[("authorization", &format!("Bearer {token}"))]);
+    assert_eq!(ask(&token).status, 200);
+    assert_eq!(ask(&token).status, 200);
+    assert_eq!(ask(&token).expect(429)["policy"], "org");
+    assert_eq!(ask("a.b.c").problem(401), "The token can't be verified.");
+    assert_eq!(tollgate.left("org", &json!({"orgId": "acme"})), 0);
 }

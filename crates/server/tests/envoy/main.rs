@@ -8,6 +8,9 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../oidc/signer.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
+mod signer;
 
 mod authorization;
 mod proxy;

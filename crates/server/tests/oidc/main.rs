@@ -1,5 +1,5 @@
-//! Tokens of an OpenID Connect issuer on the admin address: an issuer of the test's own, and a real server that believes
-//! it.
+//! JWTs of another issuer, on the admin address and where clients ask: an issuer of the test's own, and a real server
+//! that believes it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,6 +17,7 @@ mod issuer;
 mod signer;
 
 mod claims;
+mod data_plane;
 mod file;
 mod forgeries;
 mod keys;

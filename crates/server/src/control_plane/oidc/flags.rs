@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::issuer::{IssuerSettings, well_formed};
+
 /// The flags of `tollgate serve` that name it.
 #[derive(Debug, Clone, Default, Args)]
 pub struct OidcFlags {
@@ -27,21 +29,15 @@ pub struct OidcFlags {
     pub oidc_ca: Option<PathBuf>,
 }
 
-/// An issuer and what its tokens must say.
+/// An issuer and the claims of its tokens that count here.
 #[derive(Debug, Clone)]
 pub struct OidcSettings {
-    /// The issuer, as its tokens name it.
-    pub issuer: String,
-    /// Whom tokens must be meant for.
-    pub audience: String,
-    /// Where the keys are, if the issuer is not to be asked.
-    pub jwks: Option<String>,
+    /// The issuer.
+    pub issuer: IssuerSettings,
     /// The claim with the role: its name, or the path to it.
     pub role_claim: String,
     /// The claim with the org, likewise.
     pub org_claim: String,
-    /// The authority of the issuer's certificate.
-    pub ca: Option<PathBuf>,
 }
 
 impl OidcFlags {
@@ -81,16 +77,19 @@ impl OidcFlags {
             );
         };
         let settings = OidcSettings {
-            issuer,
-            audience,
-            jwks: self.oidc_jwks,
+            issuer: IssuerSettings {
+                flag: "oidc",
+                issuer,
+                audience,
+                jwks: self.oidc_jwks,
+                ca: ("--oidc-ca", self.oidc_ca),
+            },
             role_claim: self.oidc_role_claim.unwrap_or_else(|| "tollgate_role".to_owned()),
             org_claim: self.oidc_org_claim.unwrap_or_else(|| "tollgate_org".to_owned()),
-            ca: self.oidc_ca,
         };
         for (name, value) in [
-            ("issuer", &settings.issuer),
-            ("audience", &settings.audience),
+            ("issuer", &settings.issuer.issuer),
+            ("audience", &settings.issuer.audience),
             ("role-claim", &settings.role_claim),
             ("org-claim", &settings.org_claim),
         ] {
@@ -113,10 +112,4 @@ impl OidcFlags {
         }
         Ok(Some(settings))
     }
-}
-
-/// Whether a claim's name is one, or a path in which every `~` is one of its two escapes.
-fn well_formed(claim: &str) -> bool {
-    let mut escapes = claim.split('~').skip(1);
-    !claim.starts_with('/') || escapes.all(|rest| rest.starts_with(['0', '1']))
 }

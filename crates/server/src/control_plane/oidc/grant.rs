@@ -4,8 +4,9 @@ use serde_json::{Map, Value};
 use tollgate_catalog::model::check_id;
 
 use super::super::role::{Caller, Role};
+use super::Refused;
 use super::flags::OidcSettings;
-use super::refused::Refused;
+use crate::issuer::found;
 
 /// The caller that a token speaks for.
 pub(super) fn caller(claims: &Map<String, Value>, settings: &OidcSettings) -> Result<Caller, Refused> {
@@ -29,18 +30,6 @@ pub(super) fn caller(claims: &Map<String, Value>, settings: &OidcSettings) -> Re
             org,
         }),
     }
-}
-
-/// The claim of a name, or at the end of a path of names if it begins with a slash (a JSON pointer, RFC 6901).
-fn found<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
-    let Some(path) = name.strip_prefix('/') else {
-        return claims.get(name);
-    };
-    let mut names = path
-        .split('/')
-        .map(|name| name.replace("~1", "/").replace("~0", "~"));
-    let first = claims.get(&names.next()?)?;
-    names.try_fold(first, |value, name| value.as_object()?.get(&name))
 }
 
 /// The role of the claim: its text, or of a list the one that may do all that the others may. A list may hold names of
@@ -91,37 +80,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_claim_is_found_by_its_name_or_by_a_path_of_names() {
-        let claims = json!({
-            "roles": 1,
-            "https://acme.example/roles": 2,
-            "realm.roles": 3,
-            "realm": {"roles": 4, "": 5, "a/b": 6, "a~b": 7, "list": [{"roles": 8}]},
-            "/realm/roles": 9,
-        });
-        let of = |name: &str| found(claims.as_object().unwrap(), name).and_then(Value::as_u64);
-        for (name, value) in [
-            ("roles", Some(1)),
-            ("/roles", Some(1)),
-            ("https://acme.example/roles", Some(2)),
-            ("realm.roles", Some(3)),
-            ("/realm/roles", Some(4)),
-            ("/realm/", Some(5)),
-            ("/realm/a~1b", Some(6)),
-            ("/realm/a~0b", Some(7)),
-            ("/~1realm~1roles", Some(9)),
-            // A list has no names, and a path ends where there is none.
-            ("/realm/list/0/roles", None),
-            ("/realm", None),
-            ("/realm/roles/more", None),
-            ("/absent/roles", None),
-            ("realm/roles", None),
-        ] {
-            assert_eq!(of(name), value, "{name}");
-        }
-    }
 
     #[test]
     fn of_a_list_the_role_counts_that_includes_the_others() {

@@ -13,7 +13,7 @@ use rustls::crypto::ring;
 use serde::Deserialize;
 use tokio_rustls::TlsConnector;
 
-use super::flags::OidcSettings;
+use super::IssuerSettings;
 use super::keys::Keys;
 use super::web_url::WebUrl;
 use crate::outgoing::{exchange, roots};
@@ -52,11 +52,12 @@ struct Description {
 
 impl Source {
     /// Where the settings say. The error names the flag.
-    pub(super) fn of(settings: &OidcSettings) -> Result<Self, String> {
+    pub(super) fn of(settings: &IssuerSettings) -> Result<Self, String> {
+        let flag = settings.flag;
         let start = match &settings.jwks {
             Some(jwks) if !jwks.contains("://") => return Ok(Self::File(PathBuf::from(jwks))),
             Some(jwks) => {
-                Start::Keys(WebUrl::parse(jwks).map_err(|problem| format!("--oidc-jwks: {problem}"))?)
+                Start::Keys(WebUrl::parse(jwks).map_err(|problem| format!("--{flag}-jwks: {problem}"))?)
             }
             None => {
                 let issuer = settings.issuer.strip_suffix('/').unwrap_or(&settings.issuer);
@@ -70,7 +71,7 @@ impl Source {
                         WebUrl::parse(&url)
                     }
                 });
-                Start::Description(url.map_err(|problem| format!("--oidc-issuer: {problem}"))?)
+                Start::Description(url.map_err(|problem| format!("--{flag}-issuer: {problem}"))?)
             }
         };
         let (Start::Keys(first) | Start::Description(first)) = &start;
@@ -156,11 +157,11 @@ pub(super) fn read_file(path: &Path) -> Result<Keys, String> {
     Keys::read(&text).map_err(|problem| fail(&problem))
 }
 
-fn connector(settings: &OidcSettings) -> Result<TlsConnector, String> {
+fn connector(settings: &IssuerSettings) -> Result<TlsConnector, String> {
     let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("no TLS: {error}"))?
-        .with_root_certificates(roots("--oidc-ca", settings.ca.as_deref())?)
+        .with_root_certificates(roots(settings.ca.0, settings.ca.1.as_deref())?)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(TlsConnector::from(Arc::new(config)))

@@ -2,14 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::flags::OidcSettings;
+use super::IssuerSettings;
 use super::refused::Refused;
 
 /// How many seconds the clocks of issuer and server may differ.
 const LEEWAY: i64 = 60;
 
 /// Whether issuer and audience are the configured ones.
-pub(super) fn check_address(claims: &Map<String, Value>, settings: &OidcSettings) -> Result<(), Refused> {
+pub(super) fn check_address(claims: &Map<String, Value>, settings: &IssuerSettings) -> Result<(), Refused> {
     let issued_by_ours = claims.get("iss").and_then(Value::as_str) == Some(&settings.issuer);
     let ours = |audience: &Value| audience.as_str() == Some(&settings.audience);
     let meant_for_us = match claims.get("aud") {
@@ -26,8 +26,7 @@ pub(super) fn check_address(claims: &Map<String, Value>, settings: &OidcSettings
 
 /// Whether this Unix second lies within the token's time. A token without an end is not taken.
 pub(super) fn check_times(claims: &Map<String, Value>, now: i64) -> Result<(), Refused> {
-    let expires = claims.get("exp").and_then(seconds).ok_or(Refused::Expired)?;
-    if now >= expires.saturating_add(LEEWAY) {
+    if now >= ends(claims) {
         return Err(Refused::Expired);
     }
     match claims.get("nbf").map(seconds) {
@@ -35,6 +34,12 @@ pub(super) fn check_times(claims: &Map<String, Value>, now: i64) -> Result<(), R
         Some(Some(begins)) if begins.saturating_sub(LEEWAY) <= now => Ok(()),
         Some(_) => Err(Refused::NotYet),
     }
+}
+
+/// When a token's time is over, in Unix seconds.
+pub(crate) fn ends(claims: &Map<String, Value>) -> i64 {
+    let expires = claims.get("exp").and_then(seconds).unwrap_or(0);
+    expires.saturating_add(LEEWAY)
 }
 
 /// A time as tokens have it: seconds, of which some issuers write fractions.

@@ -4,7 +4,7 @@ use crate::answer::Problem;
 
 /// Why a token is not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in super::super) enum Refused {
+pub(crate) enum Refused {
     /// It is no token that can be read.
     Malformed,
     /// No key in force made its signature.
@@ -15,10 +15,6 @@ pub(in super::super) enum Refused {
     Expired,
     /// Its time has not come.
     NotYet,
-    /// Its bearer has no name that the audit could use.
-    Nameless,
-    /// It is good, but what it grants makes no sense here: a sentence.
-    Role(String),
 }
 
 impl From<Refused> for Problem {
@@ -29,8 +25,6 @@ impl From<Refused> for Problem {
             Refused::Elsewhere => Self::unauthorized("The token is not meant for this server."),
             Refused::Expired => Self::unauthorized("The token has expired."),
             Refused::NotYet => Self::unauthorized("The token is not valid yet."),
-            Refused::Nameless => Self::unauthorized("The token does not say whose it is."),
-            Refused::Role(sentence) => Self::forbidden(sentence),
         }
     }
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Oidc;
+use super::Issuer;
 use super::keys::Keys;
 use super::source::{Source, Web, read_file};
 use crate::clock;
-use crate::metrics::Metrics;
+use crate::metrics::{IssuerMetrics, Metrics};
 use crate::policies::stamp;
 use crate::serve::stopped;
 
@@ -24,20 +24,26 @@ const UNKNOWN_EVERY: Duration = Duration::from_secs(10);
 /// How often a file is looked at.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Follows the source of the keys until `stop` turns true.
-pub async fn follow(oidc: Arc<Oidc>, metrics: Arc<Metrics>, stop: watch::Receiver<bool>) {
+/// Follows the source of the keys until `stop` turns true, and has some metrics tell of it.
+pub async fn follow(
+    issuer: Arc<Issuer>,
+    metrics: Arc<Metrics>,
+    of: fn(&Metrics) -> &IssuerMetrics,
+    stop: watch::Receiver<bool>,
+) {
     let log = Log {
-        oidc: &oidc,
-        metrics: &metrics,
+        issuer: &issuer,
+        metrics: of(&metrics),
         away: false,
     };
-    match &oidc.source {
-        Source::Web(web) => follow_web(web, &oidc, log, stop).await,
+    log.confirm();
+    match &issuer.source {
+        Source::Web(web) => follow_web(web, &issuer, log, stop).await,
         Source::File(path) => follow_file(path, log, stop).await,
     }
 }
 
-async fn follow_web(web: &Web, oidc: &Oidc, mut log: Log<'_>, mut stop: watch::Receiver<bool>) {
+async fn follow_web(web: &Web, issuer: &Issuer, mut log: Log<'_>, mut stop: watch::Receiver<bool>) {
     let mut again = AGAIN.0;
     let mut unknown_from = Instant::now();
     loop {
@@ -53,7 +59,7 @@ async fn follow_web(web: &Web, oidc: &Oidc, mut log: Log<'_>, mut stop: watch::R
         };
         // Whoever makes up ids of keys must not be able to make this server besiege the issuer.
         let unknown = async {
-            oidc.unknown_key.notified().await;
+            issuer.unknown_key.notified().await;
             tokio::time::sleep_until(unknown_from).await;
         };
         tokio::select! {
@@ -91,8 +97,8 @@ async fn follow_file(path: &Path, mut log: Log<'_>, mut stop: watch::Receiver<bo
 
 /// What is done and said with keys that come, or don't.
 struct Log<'a> {
-    oidc: &'a Oidc,
-    metrics: &'a Metrics,
+    issuer: &'a Issuer,
+    metrics: &'a IssuerMetrics,
     away: bool,
 }
 
@@ -102,24 +108,31 @@ impl Log<'_> {
         let away = keys.is_err();
         match keys {
             Ok(keys) => {
-                self.metrics.oidc.keys(keys.count());
-                self.oidc.install(keys);
+                self.metrics.keys(keys.count());
+                self.issuer.install(keys);
                 self.confirm();
                 if self.away {
-                    tracing::info!("the OIDC issuer's keys are back");
+                    tracing::info!("the {} issuer's keys are back", self.name());
                 }
             }
             Err(problem) if !self.away => {
-                tracing::warn!("no keys of the OIDC issuer, the last known ones stay in force: {problem}");
+                tracing::warn!(
+                    "no keys of the {} issuer, the last known ones stay in force: {problem}",
+                    self.name()
+                );
             }
             Err(_) => {}
         }
         self.away = away;
-        self.metrics.oidc.away(away);
+        self.metrics.away(away);
         !away
     }
 
+    fn name(&self) -> String {
+        self.issuer.settings.flag.to_uppercase()
+    }
+
     fn confirm(&self) {
-        self.metrics.oidc.confirmed(clock::now());
+        self.metrics.confirmed(clock::now());
     }
 }

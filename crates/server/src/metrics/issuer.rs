@@ -1,4 +1,4 @@
-//! What is known of the OIDC issuer's keys. Without an issuer nothing of it is shown.
+//! What is known of an issuer's keys. Without an issuer nothing of it is shown.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,14 +9,14 @@ use tollgate_core::Timestamp;
 
 /// The state of the keys.
 #[derive(Debug, Default)]
-pub struct OidcMetrics {
+pub struct IssuerMetrics {
     /// When the keys were last the source's own, in Unix seconds; 0 without an issuer.
     confirmed: AtomicU64,
     keys: AtomicU64,
     away: AtomicBool,
 }
 
-impl OidcMetrics {
+impl IssuerMetrics {
     /// Notes that the keys in force are the source's.
     pub fn confirmed(&self, at: Timestamp) {
         self.confirmed.store(at.seconds().max(1), Ordering::Relaxed);
@@ -34,6 +34,7 @@ impl OidcMetrics {
 
     pub(super) fn encode(
         &self,
+        prefix: &str,
         now: Timestamp,
         encoder: &mut DescriptorEncoder<'_>,
     ) -> Result<(), std::fmt::Error> {
@@ -43,24 +44,29 @@ impl OidcMetrics {
         }
         let gauges = [
             (
-                "oidc_keys",
-                "Keys of the OIDC issuer in force",
+                "keys",
+                "Keys of the issuer in force",
                 self.keys.load(Ordering::Relaxed),
             ),
             (
-                "oidc_keys_age_seconds",
+                "keys_age_seconds",
                 "Time since the keys in force were last confirmed by their source",
                 now.seconds().saturating_sub(confirmed),
             ),
             (
-                "oidc_away",
-                "1 while the OIDC issuer's keys can't be had",
+                "away",
+                "1 while the issuer's keys can't be had",
                 u64::from(self.away.load(Ordering::Relaxed)),
             ),
         ];
         for (name, help, value) in gauges {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-            gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+            gauge.encode(encoder.encode_descriptor(
+                &format!("{prefix}_{name}"),
+                help,
+                None,
+                MetricType::Gauge,
+            )?)?;
         }
         Ok(())
     }
