@@ -269,9 +269,9 @@ impl Ledger {
             exact: stack.limits[place].accuracy == Accuracy::Exact,
             room: self
                 .store
-                .room_left(formers.clone().map(|(_, former)| former), now),
+                .room_left(level, formers.clone().map(|(_, former)| former), now),
             formers: formers
-                .filter(|(_, former)| former.rule.is_quota())
+                .filter(|(_, former)| former.whole && former.rule.is_quota())
                 .map(|(number, former)| Replaced {
                     name: names.former(number).0,
                     limit: former.rule.limit,
