@@ -49,6 +49,7 @@ impl Changing {
             policies: set(policies).policies,
             removes: Vec::new(),
             state: RolloutState::Open,
+            chosen: Timestamp::EPOCH,
         };
         let next = PolicySet {
             policies: self.set.policies.clone(),
@@ -283,6 +284,7 @@ fn a_reset_leaves_nothing_of_what_was_before() {
             policy: None,
             who: Who::Org,
             epoch: 1,
+            at: Timestamp::EPOCH,
         }],
         ..OrgRecord::plain(Org::named("acme"))
     };
@@ -292,6 +294,83 @@ fn a_reset_leaves_nothing_of_what_was_before() {
     let after = formers(&emptied, "acme", now());
     assert_eq!(after[0], of_all, "what spans orgs is no org's to empty");
     assert_ne!(after[1], of_org);
+}
+
+/// Whether the one counter that was before has all that a request's counter would have had.
+fn is_whole(snapshot: &Snapshot, text: &str) -> Vec<bool> {
+    let asked = request(text);
+    let stack = resolved(snapshot, &asked, now());
+    stack.formers.iter().map(|former| former.whole).collect()
+}
+
+#[test]
+fn a_count_of_fewer_is_only_a_part_of_what_was_before() {
+    let of = |scope: &str| format!("{{id: p, scope: {scope}, limit: 5, window: 1h}}");
+    for (before, after, whole) in [
+        ("org", "app", true),
+        ("app", "org", false),
+        ("app", "user", false),
+        ("app", "[app, user]", true),
+        ("[app, user]", "app", false),
+        ("global", "org", true),
+        ("org", "global", false),
+        ("endpoint", "org", true),
+        ("'descriptor:region'", "org", false),
+        ("ip, ipv4Prefix: 24", "ip", true),
+        ("ip", "ip, ipv4Prefix: 24", false),
+        ("ip", "[org, ip]", true),
+    ] {
+        let mut changing = Changing::begin(&of(before));
+        let snapshot = changing.change(&of(after));
+        let asked = "acme/web user=ann region=eu ip=192.0.2.7 GET /a";
+        assert_eq!(is_whole(&snapshot, asked), [whole], "{before} to {after}");
+    }
+    // Who was in none of the old counters is in the new one, which others have used up.
+    let mut changing = Changing::begin(&of("app"));
+    let snapshot = changing.change(&of("org"));
+    assert_eq!(is_whole(&snapshot, "acme"), [false]);
+}
+
+#[test]
+fn a_reset_empties_what_counts_of_fewer_would_have_used_up() {
+    let mut changing = Changing::begin("{id: p, scope: app, limit: 5, window: 1h}");
+    let snapshot = changing.change("{id: p, scope: org, limit: 5, window: 1h}");
+    for (at, formers) in [(now(), 0), (instant("2024-07-15T11:59:59Z"), 1)] {
+        let record = OrgRecord {
+            resets: vec![Reset {
+                policy: Some("p".to_owned()),
+                who: Who::Org,
+                epoch: 1,
+                at,
+            }],
+            ..OrgRecord::plain(Org::named("acme"))
+        };
+        let emptied = snapshot
+            .with_orgs(vec![("acme".to_owned(), Some(record))], now())
+            .unwrap();
+        assert_eq!(is_whole(&emptied, "acme/web").len(), formers, "{at:?}");
+    }
+}
+
+#[test]
+fn whoever_a_candidate_is_for_may_have_used_up_what_it_counts_together() {
+    let mut changing = Changing::begin("{id: p, scope: app, limit: 5, window: 1h}");
+    let candidate = "{id: p, scope: org, limit: 5, window: 1h}";
+    changing.roll_out(100, candidate);
+    let rollout = changing.set.rollout.clone();
+    let later = instant("2024-07-15T14:00:00Z");
+    let same = PolicySet {
+        policies: changing.set.policies.clone(),
+        rollout,
+        ..PolicySet::default()
+    };
+    let snapshot = changing.put(same, later);
+    let asked = request("acme/web");
+    let stack = resolved(&snapshot, &asked, later);
+    let own = stack.limits.iter().position(|limit| &*limit.id == "p").unwrap();
+    let former = stack.formers.iter().find(|former| former.level == own).unwrap();
+    assert!(!former.whole);
+    assert_eq!(former.left, now(), "it was chosen then, and only then");
 }
 
 #[test]

@@ -68,6 +68,7 @@ policies:
             policies: parse_policy_set(&text).unwrap().policies,
             removes: vec!["pro".to_owned()],
             state: RolloutState::Open,
+            chosen: Timestamp::EPOCH,
         }
     });
     PolicySet {

@@ -41,6 +41,7 @@ fn rolled_out(active: &str, percent: u8, policies: &str, removes: &[&str]) -> Po
             policies: candidate.policies,
             removes: removes.iter().map(|id| (*id).to_owned()).collect(),
             state: RolloutState::Open,
+            chosen: tollgate_core::Timestamp::EPOCH,
         }),
         ..parse_policy_set(active).unwrap()
     }
@@ -336,6 +337,7 @@ fn a_reset_of_a_policy_empties_what_is_tried_of_it_too() {
             policy: Some("rate".to_owned()),
             who: Who::Org,
             epoch: 1,
+            at: now(),
         }],
         ..OrgRecord::plain(Org::named(LATE))
     };

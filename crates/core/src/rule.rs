@@ -207,6 +207,12 @@ impl Rule {
         self.charge(fresh, self.capacity.saturating_sub(room), now)
     }
 
+    /// A cell of which everything was used up at an instant, brought to now.
+    pub fn used_up(&self, at: Timestamp, calendar: Calendar<'_>, now: Timestamp) -> Cell {
+        let cell = self.opened_with(0, calendar, at.min(now));
+        self.advance(cell, calendar, now, false)
+    }
+
     /// The longest a counter of this rule can matter after its last charge.
     pub fn horizon_ns(&self) -> Nanos {
         let window = Nanos::from(self.window_ns);

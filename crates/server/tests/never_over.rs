@@ -170,6 +170,7 @@ fn rollout(policy: &Policy, percent: u8) -> Rollout {
         policies: vec![policy.clone()],
         removes: Vec::new(),
         state: RolloutState::Open,
+        chosen: Timestamp::EPOCH,
     }
 }
 
@@ -189,6 +190,8 @@ enum Case {
     Global,
     /// Limits as well.
     Limits,
+    /// Ways of counting that tell more or fewer apart, judged by app.
+    Scopes,
 }
 
 /// Lets orgs ask at random while a policy goes from one of these ways of counting to another. Returns how often one was
@@ -197,6 +200,7 @@ fn changes(seed: u64, ways: &[&str], case: Case) -> u64 {
     let mut draw = Draw(seed);
     let global = case == Case::Global;
     let scope = if global { "scope: global, " } else { "" };
+    let apps = if case == Case::Scopes { 2 } else { 1 };
     let way = |way: &&str| {
         let limit = 5 + draw.below(40);
         policies(&format!("{{id: rate, {scope}limit: {limit}, {way}}}")).remove(0)
@@ -222,10 +226,10 @@ fn changes(seed: u64, ways: &[&str], case: Case) -> u64 {
             catalogue.step(&mut draw, &ways, now);
         }
         let (org, cost) = (draw.below(ORGS), 1 + draw.below(MOST_COST));
-        let name = format!("org-{org}");
+        let (name, app) = (format!("org-{org}"), if apps > 1 { draw.below(apps) } else { 0 });
         let request = Request {
             org: Some(&name),
-            app: Some("web"),
+            app: Some(["web", "mobile"][usize::try_from(app).unwrap()]),
             endpoint: Some(Endpoint::parse("GET /a").unwrap()),
             cost,
             ..Request::new()
@@ -240,7 +244,7 @@ fn changes(seed: u64, ways: &[&str], case: Case) -> u64 {
             assert!(checked.decision.allowed);
             continue;
         };
-        let whose = if global { 0 } else { org };
+        let whose = if global { 0 } else { org * apps + app };
         let hour = hours.entry((whose, at / HOUR)).or_default();
         if checked.decision.allowed {
             hour.admitted += cost;
@@ -256,7 +260,9 @@ fn changes(seed: u64, ways: &[&str], case: Case) -> u64 {
             refused += 1;
             // In the first hour nothing is left over from before that could refuse them.
             assert!(
-                case == Case::Limits || at / HOUR > START / HOUR || hour.admitted + cost > narrowest,
+                matches!(case, Case::Limits | Case::Scopes)
+                    || at / HOUR > START / HOUR
+                    || hour.admitted + cost > narrowest,
                 "seed {seed}, check {check}: {name} was refused after {}, at least {narrowest} allowed",
                 hour.admitted
             );
@@ -292,6 +298,22 @@ fn nor_to_all_orgs_together() {
 fn other_limits_let_no_more_through_than_they_are_raised_by() {
     let refused: u64 = (0..40).map(|seed| changes(seed, &WAYS, Case::Limits)).sum();
     assert!(refused > 4_000, "limits are reached: {refused}");
+}
+
+/// By app and by org.
+const SCOPES: [&str; 6] = [
+    "scope: app, algorithm: fixed_window, window: 1h",
+    "scope: org, algorithm: fixed_window, window: 1h",
+    "scope: org, algorithm: sliding_window_log, window: 1h",
+    "scope: app, algorithm: sliding_window_log, window: 2h",
+    "scope: org, window: day",
+    "scope: app, window: day",
+];
+
+#[test]
+fn other_scopes_let_no_app_through_more_often_either() {
+    let refused: u64 = (0..80).map(|seed| changes(seed, &SCOPES, Case::Scopes)).sum();
+    assert!(refused > 10_000, "limits are reached: {refused}");
 }
 
 #[test]

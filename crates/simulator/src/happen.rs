@@ -100,12 +100,8 @@ impl World {
             });
             policy.count = self.counts;
             self.counts += 1;
-            let scope = self.random.weighted(&scenario::SCOPES);
-            // Of those that an org's replaces each app has one, and a request knows its own only.
-            if scope.spans() || policy.scope.spans() {
-                policy.scope = scope;
-                list.sort_by_key(|policy| policy.scope.rank());
-            }
+            policy.scope = self.random.weighted(&scenario::SCOPES);
+            list.sort_by_key(|policy| policy.scope.rank());
         } else {
             let (times, by) = self.random.pick(&[(10, 1), (2, 1), (1, 2), (1, 10)]);
             let changed = |number: u64| (number * times / by).clamp(1, 2_000);

@@ -38,8 +38,8 @@ pub struct Replaced {
     pub counter: usize,
     /// By which numbers at last.
     pub numbers: Numbers,
-    /// Whether it lives in another slot.
-    pub elsewhere: bool,
+    /// Whether it lives in another slot, or has only a part of what this one counts.
+    pub out_of_reach: bool,
     /// When it was left, in true time.
     pub left: u64,
     /// Until when nodes know of it, in true time.

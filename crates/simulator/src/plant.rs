@@ -15,7 +15,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Store(slot::Bug::LeasesDrain),
         Self::Store(slot::Bug::LogAtGrant),
         Self::Store(slot::Bug::LogSettledAtGrant),
@@ -35,6 +35,7 @@ impl Plant {
         Self::Node(node::Bug::NeverEnds),
         Self::Node(node::Bug::CheckedBeforeOnly),
         Self::Node(node::Bug::PutBackAnywhere),
+        Self::Node(node::Bug::PartsAreWhole),
         Self::SentAgain,
     ];
 

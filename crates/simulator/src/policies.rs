@@ -101,6 +101,16 @@ impl Scope {
         }
     }
 
+    /// Whether one of its counters has all that one of another scope would have.
+    pub fn is_no_narrower_than(self, other: Self) -> bool {
+        match self {
+            Self::Global => true,
+            Self::Ip => other == Self::Ip,
+            Self::Org => !other.spans(),
+            Self::App => other == Self::App,
+        }
+    }
+
     /// Whether it spans orgs.
     pub fn spans(self) -> bool {
         matches!(self, Self::Global | Self::Ip)

@@ -81,13 +81,15 @@ impl Request {
         let mut formers = Vec::new();
         for (level, (placed, policy)) in self.levels().enumerate() {
             for (past, former) in &placed.formers {
+                let past = &policy.formers[*past];
                 formers.push(Former {
                     level,
-                    rule: &policy.formers[*past].rule,
+                    rule: &past.rule,
                     calendar: Calendar::utc(),
                     key: former.key,
                     home: home_id(former.home),
-                    left: Timestamp::from_nanos(policy.formers[*past].left),
+                    left: Timestamp::from_nanos(past.left),
+                    whole: past.scope.is_no_narrower_than(policy.scope),
                 });
             }
         }
@@ -216,7 +218,9 @@ impl World {
                 .map(|past| Replaced {
                     counter: counter(past.count, past.scope, caller),
                     numbers: Numbers::of(&past.rule, policies.revision),
-                    elsewhere: past.scope.spans() || policy.scope.spans(),
+                    out_of_reach: past.scope.spans()
+                        || policy.scope.spans()
+                        || !past.scope.is_no_narrower_than(policy.scope),
                     left: past.left,
                     until: past.until,
                 })

@@ -59,5 +59,6 @@ planted! {
     a_lease_never_ends: Plant::Node(node::Bug::NeverEnds),
     a_pause_after_the_check_is_not_noticed: Plant::Node(node::Bug::CheckedBeforeOnly),
     a_kept_token_goes_back_into_a_renewed_lease: Plant::Node(node::Bug::PutBackAnywhere),
+    a_part_is_taken_for_the_whole: Plant::Node(node::Bug::PartsAreWhole),
     a_lost_call_is_sent_again: Plant::SentAgain,
 }

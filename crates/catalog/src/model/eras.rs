@@ -20,6 +20,8 @@ use crate::document::{Fields, Node, Problems};
 pub struct Past {
     /// The policy, with its era.
     pub policy: Policy,
+    /// When it was left.
+    pub left: Timestamp,
     /// From when on its counts are as good as untouched.
     pub until: Timestamp,
 }
@@ -31,16 +33,12 @@ pub struct Eras {
     active: BTreeMap<String, u64>,
     /// Of those of a candidate.
     candidate: BTreeMap<String, u64>,
+    /// Since when the candidate decides as it does, for all for whom it does.
+    chosen: Option<Timestamp>,
     pasts: Vec<Past>,
 }
 
 impl Past {
-    /// When it was left: what it had counted by then mattered until its end.
-    pub(crate) fn left(&self) -> Timestamp {
-        let horizon = u64::try_from(self.policy.rule().horizon_ns()).unwrap_or(u64::MAX);
-        Timestamp::from_nanos(self.until.nanos().saturating_sub(horizon))
-    }
-
     /// Whether it is how a policy counted before its era began.
     pub(crate) fn is_before(&self, policy: &Policy) -> bool {
         self.policy.id == policy.id && self.policy.since < policy.since
@@ -51,13 +49,16 @@ impl Past {
         let mut problems = Problems::default();
         let fields = Fields::of(&node, "", &mut problems)?;
         let policy = Policy::read(fields, &mut problems)?;
-        let until_ms = document.get("until")?.as_u64()?;
+        let until = instant(document.get("until")?)?;
+        // What it had counted when it was left mattered until its end.
+        let horizon = u64::try_from(policy.rule().horizon_ns()).unwrap_or(u64::MAX);
         Some(Self {
+            left: Timestamp::from_nanos(until.nanos().saturating_sub(horizon)),
             policy: Policy {
                 since: document.get("since")?.as_u64()?,
                 ..policy
             },
-            until: Timestamp::from_nanos(until_ms.saturating_mul(1_000_000)),
+            until,
         })
     }
 
@@ -65,7 +66,7 @@ impl Past {
         json!({
             "policy": self.policy.count_document(),
             "since": self.policy.since,
-            "until": self.until.nanos().div_ceil(1_000_000),
+            "until": millis(self.until),
         })
     }
 }
@@ -97,6 +98,10 @@ impl Eras {
         Self {
             active: eras(&ways, false),
             candidate: eras(&ways, true),
+            chosen: after.rollout.map(|rollout| match (before.rollout, self.chosen) {
+                (Some(known), Some(chosen)) if known.chooses_all_of(rollout) => chosen,
+                _ => now,
+            }),
             pasts,
         }
     }
@@ -121,8 +126,11 @@ impl Eras {
         for policy in &mut set.policies {
             policy.since = policy.since.max(self.since(&policy.id, false));
         }
-        for policy in set.rollout.iter_mut().flat_map(|rollout| &mut rollout.policies) {
-            policy.since = self.since(&policy.id, true);
+        if let Some(rollout) = &mut set.rollout {
+            rollout.chosen = self.chosen.unwrap_or(Timestamp::EPOCH);
+            for policy in &mut rollout.policies {
+                policy.since = self.since(&policy.id, true);
+            }
         }
         set.pasts.extend(self.pasts.iter().cloned());
     }
@@ -138,6 +146,7 @@ impl Eras {
         Self {
             active: eras("active"),
             candidate: eras("candidate"),
+            chosen: instant(&document["chosen"]),
             pasts: pasts.filter_map(Past::read).collect(),
         }
     }
@@ -149,6 +158,7 @@ impl Eras {
             json!({
                 "active": self.active,
                 "candidate": self.candidate,
+                "chosen": self.chosen.map(millis),
                 "pasts": pasts.collect::<Vec<_>>(),
             })
         })
@@ -158,6 +168,16 @@ impl Eras {
         let eras = if candidate { &self.candidate } else { &self.active };
         eras.get(policy).copied().unwrap_or(0)
     }
+}
+
+/// An instant as a document has it, rounded up.
+fn millis(at: Timestamp) -> u64 {
+    at.nanos().div_ceil(1_000_000)
+}
+
+fn instant(millis: &Value) -> Option<Timestamp> {
+    let millis = millis.as_u64()?;
+    Some(Timestamp::from_nanos(millis.saturating_mul(1_000_000)))
 }
 
 fn eras(ways: &[Way<'_>], candidate: bool) -> BTreeMap<String, u64> {

@@ -1,5 +1,7 @@
 //! Counters that were emptied.
 
+use tollgate_core::Timestamp;
+
 use super::overrides::Who;
 
 /// What was emptied. Counters are not searched for: from here on they are others, and the old ones run out.
@@ -11,4 +13,6 @@ pub struct Reset {
     pub who: Who,
     /// Which reset it was: another one for each.
     pub epoch: u64,
+    /// When; the epoch if nobody knows.
+    pub at: Timestamp,
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use sha2::{Digest, Sha256};
+use tollgate_core::Timestamp;
 
 use super::policy::Policy;
 use super::{check_id, check_policy_id};
@@ -46,6 +47,8 @@ pub struct Rollout {
     pub removes: Vec<String>,
     /// What became of it.
     pub state: RolloutState,
+    /// Since when it decides as it does, for all for whom it does; the epoch if nobody knows.
+    pub chosen: Timestamp,
 }
 
 impl Share {
@@ -125,7 +128,15 @@ impl Rollout {
             policies,
             removes,
             state: state.unwrap_or(RolloutState::Open),
+            chosen: Timestamp::EPOCH,
         })
+    }
+
+    /// Whether it decided already, in the same way, for all for whom another does.
+    pub(crate) fn chooses_all_of(&self, other: &Self) -> bool {
+        self.share.rollout == other.share.rollout
+            && self.share.percent >= other.share.percent
+            && self.policies == other.policies
     }
 
     /// Whether it has a policy in place of the active one, or lacks it.

@@ -62,7 +62,11 @@ impl Way<'_> {
             ..self.policy.clone()
         };
         let until = now.saturating_add(policy.rule().horizon_ns());
-        Past { policy, until }
+        Past {
+            policy,
+            left: now,
+            until,
+        }
     }
 }
 

@@ -176,11 +176,28 @@ impl Limit {
     pub(super) fn after(mut self, pasts: impl Iterator<Item = Past>, seed: KeySeed) -> Self {
         let formers = pasts.map(|past| FormerLimit {
             limit: Self::new(&past.policy, Routes::Any, seed),
-            left: past.left(),
+            left: past.left,
             until: past.until,
         });
         self.formers = formers.collect();
         self
+    }
+
+    /// Whether one of its counters has all that one of another limit's would have: it tells apart no requests that the
+    /// other counts together.
+    pub(super) fn is_no_narrower_than(&self, other: &Self) -> bool {
+        self.dimensions.iter().all(|dimension| match dimension {
+            Dimension::Global | Dimension::Endpoint => true,
+            Dimension::Org => other.scope.within_org(),
+            Dimension::Ip => {
+                let ((v4, v6), (other_v4, other_v6)) = (self.prefixes, other.prefixes);
+                other.dimensions.contains(dimension) && v4 <= other_v4 && v6 <= other_v6
+            }
+            _ => {
+                let within_org = !dimension.within_org() || other.scope.within_org();
+                other.dimensions.contains(dimension) && within_org
+            }
+        })
     }
 
     /// Whether the limit applies, and if so to which counter.

@@ -52,6 +52,7 @@ pub(super) struct ResetEntry {
     hash: IdHash,
     /// What that is made of.
     pub(super) epoch: u64,
+    at: Timestamp,
 }
 
 impl ResetEntry {
@@ -61,6 +62,7 @@ impl ResetEntry {
             who: reset.who.clone(),
             hash: seed.id(&reset.epoch.to_le_bytes()),
             epoch: reset.epoch,
+            at: reset.at,
         }
     }
 
@@ -90,6 +92,12 @@ impl OrgEntry {
             }
         }
         key
+    }
+
+    /// Whether a limit's counter for a request was emptied since an instant.
+    pub(super) fn was_reset_since(&self, at: Timestamp, limit: &Limit, request: &Request<'_>) -> bool {
+        let mut resets = self.resets.iter();
+        resets.any(|reset| reset.at >= at && reset.at > Timestamp::EPOCH && reset.concerns(limit, request))
     }
 
     /// The plan of a user who has one of their own.

@@ -278,6 +278,7 @@ impl<'s> Stack<'s> {
                     key: level.key,
                     home: level.home,
                     left,
+                    whole: limit.is_no_narrower_than(self.limits[here]),
                 });
                 self.past.push((*limit, past.resets));
             }
@@ -303,10 +304,18 @@ impl<'s> Stack<'s> {
         ids: &mut Ids<'_, '_>,
     ) {
         for (level, limit) in self.limits.iter().enumerate() {
+            let own = (self.levels[level].key, self.levels[level].home);
             for former in limit.formers.iter().filter(|former| now < former.until) {
-                // What a policy used up under another pattern it has used up.
-                let Ok((key, home)) = former.limit.key(request, ids) else {
+                let whole = former.limit.is_no_narrower_than(limit);
+                if !whole && org.was_reset_since(former.left, limit, request) {
                     continue;
+                }
+                // What a policy used up under another pattern it has used up.
+                let (key, home) = match former.limit.key(request, ids) {
+                    Ok(found) => found,
+                    Err(_) if whole => continue,
+                    // The request was in none of those counters, others of the same org were.
+                    Err(_) => own,
                 };
                 self.formers.push(Former {
                     level,
@@ -318,6 +327,7 @@ impl<'s> Stack<'s> {
                     key: org.after_resets(key, &former.limit, request),
                     home,
                     left: former.left,
+                    whole,
                 });
                 self.past.push((&former.limit, self.resets));
             }

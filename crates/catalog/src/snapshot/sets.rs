@@ -159,6 +159,7 @@ fn replaced(active: &[Policy], rollout: &Rollout) -> impl Iterator<Item = Past> 
     };
     active.iter().filter(otherwise).map(|policy| Past {
         policy: policy.clone(),
+        left: rollout.chosen,
         until: Timestamp::from_nanos(u64::MAX),
     })
 }

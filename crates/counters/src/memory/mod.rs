@@ -7,6 +7,7 @@
 
 mod bound;
 mod directory;
+mod formers;
 mod front;
 mod segment;
 mod shard;
@@ -17,6 +18,7 @@ use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Outcomes, Timesta
 
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use bound::{Bound, OfLedger, Unbounded};
+use formers::inherit;
 use front::Front;
 use shard::Found;
 
@@ -288,15 +290,6 @@ impl MemoryStore {
         Ok(true)
     }
 
-    /// The least that any of some counters has left, of those that were touched.
-    pub fn room_left<'a>(&self, formers: impl Iterator<Item = &'a Former<'a>>, now: Timestamp) -> u64 {
-        let left = formers.filter_map(|former| {
-            let mut shard = self.shards[shard_index(former.home)].0.lock();
-            left_of(&mut shard, former, now)
-        });
-        left.min().unwrap_or(u64::MAX)
-    }
-
     /// Gives each level's cost back, no more than was used, and a counter that several watch once.
     pub fn give_back(&self, levels: &[Level<'_>], now: Timestamp) {
         let mut shards = self.lock_many(levels, &[]);
@@ -412,30 +405,6 @@ impl MemoryStore {
             self.reclaimed.fetch_add(gone as u64, Ordering::Relaxed);
         }
     }
-}
-
-/// The cell of an untouched counter that replaces others: no more room than the tightest of them had left.
-fn inherit<'a>(
-    shards: &mut impl Locked,
-    level: &Level<'_>,
-    formers: impl Iterator<Item = &'a Former<'a>>,
-    now: Timestamp,
-) -> Cell {
-    let left = formers.filter_map(|former| left_of(shards.shard(former.home), former, now));
-    match left.min() {
-        Some(room) if room < level.rule.capacity => level.rule.opened_with(room, level.calendar, now),
-        _ => Cell::default(),
-    }
-}
-
-/// What a counter has left, if it was touched.
-fn left_of(shard: &mut Front, former: &Former<'_>, now: Timestamp) -> Option<u64> {
-    let (found, cell) = shard.load(former.rule, former.key, 0, now);
-    if matches!(found, Found::Absent) {
-        return None;
-    }
-    let cell = former.rule.advance(cell, former.calendar, now, false);
-    Some(former.rule.remaining(cell, now))
 }
 
 fn shard_index(home: u64) -> usize {

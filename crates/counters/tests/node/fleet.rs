@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_core::{Algorithm, Calendar, CounterKey, Decision, KeySeed, Level, Mode, Rule};
 use tollgate_counters::Commit;
-use tollgate_counters::shared::call::{Micros, Name};
+use tollgate_counters::shared::call::{Call, Micros, Name, Reply};
 use tollgate_counters::shared::node::{Answer, Asked, Claim, Details, Mono, Node, Outgoing, Step, Waiter};
 use tollgate_counters::shared::slot::Slot;
 
@@ -129,9 +129,14 @@ impl Fleet {
         self.node.call(home, self.clock()).0
     }
 
+    /// Runs a call of somebody else.
+    pub fn carry_out(&mut self, call: &Call) -> Reply {
+        self.slot.run(SERVER, START + self.now, call)
+    }
+
     /// Runs a call. Says how those who waited were decided: for each, whether each of its levels had room.
     pub fn run(&mut self, outgoing: &Outgoing) -> Vec<Vec<bool>> {
-        let reply = self.slot.run(SERVER, START + self.now, &outgoing.call);
+        let reply = self.carry_out(&outgoing.call);
         let told = self
             .node
             .heard(outgoing.home, outgoing.number, Some(&reply), self.clock());

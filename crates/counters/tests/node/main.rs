@@ -7,4 +7,5 @@
 )]
 
 mod fleet;
+mod refusals;
 mod revisions;

@@ -10,6 +10,7 @@ use tollgate_catalog::model::{
 };
 use tollgate_catalog::repository::{Entry, Kind, Place, Repository, RepositoryError};
 use tollgate_catalog::snapshot::ApiKey;
+use tollgate_core::Timestamp;
 
 use super::documents::{Document, read_document, read_list};
 use super::key_hashes::KeyHashes;
@@ -234,6 +235,7 @@ fn reset(entry: &Entry) -> Option<Reset> {
         policy: id("policyId"),
         who: named.into_iter().flatten().next().unwrap_or(Who::Org),
         epoch: value["epoch"].as_u64()?,
+        at: Timestamp::from_nanos(value["at"].as_u64().unwrap_or(0).saturating_mul(1_000_000)),
     })
 }
 

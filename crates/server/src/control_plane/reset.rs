@@ -14,6 +14,7 @@ use super::orgs;
 use super::route::{Group, Route};
 use super::rule::Rule;
 use crate::answer::Problem;
+use crate::clock;
 
 /// The routes of this file.
 pub(super) fn group() -> Group {
@@ -71,6 +72,7 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     }
     let epoch = getrandom::u64().map_err(|_| no_randomness())?;
     members.insert("epoch".to_owned(), json!(epoch));
+    members.insert("at".to_owned(), json!(clock::now().nanos() / 1_000_000));
     // One entry for what is emptied, however often it is.
     let id = if what.is_empty() {
         "everything".to_owned()
@@ -81,6 +83,7 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     let emptied = |mut answer: Answer| {
         if let Some(members) = answer.body.as_object_mut() {
             members.remove("epoch");
+            members.remove("at");
         }
         Answer {
             status: StatusCode::OK,

@@ -38,7 +38,7 @@ impl<'s> Selection<'s> {
             }
             for (number, former) in stack.formers.iter().enumerate() {
                 if former.level == place {
-                    selection.add_former(former, number);
+                    selection.add_former(former, number, quotas);
                 }
             }
             selection.levels.push(*level);
@@ -47,17 +47,13 @@ impl<'s> Selection<'s> {
         selection
     }
 
-    fn add_former(&mut self, former: &Former<'s>, number: usize) {
+    fn add_former(&mut self, former: &Former<'s>, number: usize, quota: bool) {
+        // What was counted in the other place is not known here.
+        let whole = former.whole && former.rule.is_quota() == quota;
         let level = self.levels.len();
-        // What a quota counted is out of the fleet's reach.
-        let home = if former.rule.is_quota() {
-            !former.home
-        } else {
-            former.home
-        };
         self.formers.push(Former {
             level,
-            home,
+            whole,
             ..*former
         });
         self.former_places.push(number);

@@ -277,15 +277,11 @@ impl Ledger {
             zone: level.calendar.zone.clone(),
             anchor: level.calendar.anchor,
             exact: names.limit(place).accuracy == Accuracy::Exact,
-            room: if names.only.is_some() && formers.clone().any(|(_, former)| !former.rule.is_quota()) {
-                // The fleet counted it, and nobody here knows what it had left.
-                0
-            } else {
-                self.store
-                    .room_left(formers.clone().map(|(_, former)| former), now)
-            },
+            room: self
+                .store
+                .room_left(level, formers.clone().map(|(_, former)| former), now),
             formers: formers
-                .filter(|(_, former)| former.rule.is_quota())
+                .filter(|(_, former)| former.whole && former.rule.is_quota())
                 .map(|(number, former)| Replaced {
                     name: names.former(number).0,
                     limit: former.rule.limit,

@@ -25,4 +25,5 @@ mod losses;
 mod lost_replies;
 mod outages;
 mod replicas;
+mod scopes;
 mod told;

@@ -167,11 +167,13 @@ impl Book {
             let owed = u128::from(rule.capacity - room) * u128::from(rule.window_ns);
             page.cell = Cell::owing(owed, page.cell.0[2]);
         }
-        // All of it until the last of it ends.
-        if let Some(until) = leases.iter().map(|(until, _)| *until).max() {
-            let lease = (until, leases.iter().map(|(_, amount)| amount).sum());
-            page.leases.push(lease);
-            self.lent.push(lease);
+        if !leases.is_empty() {
+            // All of it until the last of it ends, with what may have been out when its own past was lost.
+            page.leases.extend(leases);
+            let until = page.leases.iter().map(|(until, _)| *until).max();
+            let amount = page.leases.iter().map(|(_, amount)| amount).sum();
+            page.leases = vec![(until.unwrap_or(stamp), amount)];
+            self.lent.clone_from(&page.leases);
         }
         self.turn_to(page, stamp);
     }

@@ -145,9 +145,9 @@ impl Judge<'_> {
         let Entry { at, stamp, home, .. } = *entry;
         let room = self.room_of_formers(counter, at, stamp);
         let began = self.began.get(&home).copied();
-        // One that lives elsewhere counts as used up when it was left.
-        let elsewhere = |former: &&Replaced| former.elsewhere;
-        let formers = self.natures[&counter].formers.iter().filter(elsewhere);
+        // One that is out of reach counts as used up when it was left.
+        let out_of_reach = |former: &&Replaced| former.out_of_reach;
+        let formers = self.natures[&counter].formers.iter().filter(out_of_reach);
         let left = formers.clone().map(|former| former.left.min(stamp)).max();
         let known = formers.filter(|former| at < former.until);
         let known_left = known.map(|former| former.left.min(stamp)).max();
@@ -186,7 +186,7 @@ impl Judge<'_> {
             let Some(account) = self.accounts.get_mut(&former.counter) else {
                 continue;
             };
-            if account.numbers.is_none() || former.elsewhere {
+            if account.numbers.is_none() || former.out_of_reach {
                 continue;
             }
             let least = account.taken.room(former.numbers, stamp);

@@ -3,12 +3,11 @@
 use std::collections::hash_map::Entry;
 
 use smallvec::SmallVec;
-use tollgate_core::{Cell, Decision, Level, Mode, Outcome, Retry, Timestamp};
+use tollgate_core::{Decision, Level, Mode, Outcome, Retry, Timestamp};
 
-use super::super::call::Terms;
-use super::claim::{Claim, Kept};
-use super::line::{Item, Line, Waiting};
+use super::claim::Claim;
 use super::pool::{Pool, Standing};
+use super::undecided::Undecided;
 use super::{Asked, Bug, Locked, Mono, Node, Step, Waiter};
 use crate::memory::{Commit, StoreFull};
 use crate::sync::Ordering;
@@ -18,13 +17,6 @@ impl Asked<'_> {
     pub(super) fn takes(&self, place: usize) -> bool {
         let level = &self.levels[place];
         level.cost > 0 && !self.levels[..place].iter().any(|before| before.key == level.key)
-    }
-
-    /// The first level of another home that nothing is known of.
-    fn lacks_elsewhere(&self, standings: &[Standing], own: u64) -> Option<usize> {
-        let lacking = |place: &usize| standings[*place] == Standing::Unknown;
-        let mut places = (0..self.levels.len()).filter(lacking);
-        places.find(|place| self.levels[*place].home != own)
     }
 }
 
@@ -56,21 +48,9 @@ impl<W: Waiter> Node<W> {
             refused |= standing == Standing::Refused && level.mode == Mode::Enforce;
             standings.push(standing);
         }
-        if unknown && !refused {
-            let times = (at, now);
-            return Ok(Self::line_up(
-                &mut locked,
-                asked,
-                claim,
-                standings,
-                times,
-                clock,
-                waiter,
-            ));
-        }
         let allowed = !refused;
-        let mut then = now;
-        if allowed && asked.commit == Commit::Charge {
+        let (mut lacks, mut then) = (unknown && allowed, now);
+        if !lacks && allowed && asked.commit == Commit::Charge {
             let mut deadline = Mono::MAX;
             for (place, level) in asked.levels.iter().enumerate() {
                 if standings[place] == Standing::Held
@@ -82,25 +62,28 @@ impl<W: Waiter> Node<W> {
                 }
             }
             then = clock();
-            if then >= deadline && !self.has(Bug::CheckedBeforeOnly) {
+            lacks = then >= deadline && !self.has(Bug::CheckedBeforeOnly);
+            if lacks {
                 // What was spent ended meanwhile: it is lost, and the store has to be asked.
                 for (level, standing) in asked.levels.iter().zip(&mut standings) {
                     if !claim.has(level.key) {
                         *standing = Standing::Unknown;
                     }
                 }
-                let times = (at, then);
-                return Ok(Self::line_up(
-                    &mut locked,
-                    asked,
-                    claim,
-                    standings,
-                    times,
-                    clock,
-                    waiter,
-                ));
             }
-        } else {
+        }
+        if lacks {
+            let undecided = Undecided {
+                asked,
+                kept: claim.0,
+                standings,
+                at,
+                now: then,
+                parts_are_whole: self.has(Bug::PartsAreWhole),
+            };
+            return Ok(undecided.line_up(&mut locked, clock, waiter));
+        }
+        if !allowed || asked.commit == Commit::DryRun {
             for kept in &claim.0 {
                 self.put_back(locked.shard(kept.home), *kept);
             }
@@ -193,118 +176,5 @@ impl<W: Waiter> Node<W> {
         }
         pool.used = now;
         Ok(pool.standing(level.cost, now))
-    }
-
-    /// Puts a request that can't be decided yet on a line. What it needs of other slots than its org's comes first,
-    /// lent to it if it is not held; that it keeps while its org is asked.
-    fn line_up(
-        locked: &mut Locked<'_, W>,
-        asked: &Asked<'_>,
-        claim: Claim,
-        mut standings: SmallVec<[Standing; 4]>,
-        (at, now): (Timestamp, Mono),
-        clock: &mut dyn FnMut() -> Mono,
-        waiter: &mut dyn FnMut() -> W,
-    ) -> Step {
-        // Levels stand from broad to narrow: those of an org come last.
-        let own = asked.levels.last().map_or(0, |level| level.home);
-        let mut kept = claim.0;
-        let mut foreign = asked.lacks_elsewhere(&standings, own);
-        if foreign.is_none() && asked.commit == Commit::Charge {
-            let lent = kept.len();
-            let ended = Self::keep(locked, asked, &standings, own, now, &mut kept);
-            let then = clock();
-            for kept in &kept[lent..] {
-                let shard = locked.shard(kept.home);
-                if let Some(pool) = shard.pools.get_mut(&kept.key) {
-                    pool.spent_by(now, then);
-                }
-            }
-            if then >= ended {
-                // What was kept ended meanwhile.
-                for kept in kept.drain(lent..) {
-                    let places = asked.levels.iter().zip(&mut standings);
-                    for (_, standing) in places.filter(|(level, _)| level.key == kept.key) {
-                        *standing = Standing::Unknown;
-                    }
-                }
-                foreign = asked.lacks_elsewhere(&standings, own);
-            }
-        }
-        let home = foreign.map_or(own, |place| asked.levels[place].home);
-        let mut waiting = Waiting {
-            waiter: waiter(),
-            home,
-            borrows: foreign.is_some(),
-            commit: asked.commit,
-            items: Vec::new(),
-            kept,
-            levels: vec![(true, false, Cell::default()); asked.levels.len()],
-            formers: Vec::new(),
-            left: Vec::new(),
-        };
-        for (place, level) in asked.levels.iter().enumerate() {
-            let Some(pool) = locked.pool(level) else { continue };
-            if level.home == home {
-                waiting.items.push(Item {
-                    place,
-                    key: level.key,
-                    name: pool.name,
-                    cost: level.cost,
-                    mode: level.mode,
-                    terms: Terms::of(level, asked.revision, at),
-                });
-            } else {
-                let fits = standings[place] == Standing::Held;
-                waiting.levels[place] = (fits, fits && level.cost > 0, pool.view(level, at, now));
-            }
-        }
-        for (number, former) in asked.formers.iter().enumerate() {
-            let place = former.level;
-            if asked.levels[place].home == home && former.home != home {
-                // No earlier than it was.
-                waiting.left.push((place, former.left.nanos().div_ceil(1_000)));
-            } else if former.home == home && asked.levels[place].home == home {
-                let level = Level {
-                    rule: former.rule,
-                    calendar: former.calendar,
-                    ..asked.levels[place]
-                };
-                let terms = Terms::of(&level, asked.revision, at);
-                waiting.formers.push((place, asked.details.former(number), terms));
-            }
-        }
-        let place = foreign.unwrap_or(asked.levels.len() - 1);
-        let line = locked.shard(home).lines.entry(home);
-        let line = line.or_insert_with(|| Line::new(asked.details.tag(place)));
-        line.lane = asked.details.lane(place);
-        line.push(waiting);
-        Step::Waits(home)
-    }
-
-    /// Keeps tokens of other homes that are held, and says when the first of them ends.
-    fn keep(
-        locked: &mut Locked<'_, W>,
-        asked: &Asked<'_>,
-        standings: &[Standing],
-        own: u64,
-        now: Mono,
-        kept: &mut SmallVec<[Kept; 1]>,
-    ) -> Mono {
-        let mut ended = Mono::MAX;
-        for (place, level) in asked.levels.iter().enumerate() {
-            let has = kept.iter().any(|kept| kept.key == level.key);
-            if level.home != own
-                && standings[place] == Standing::Held
-                && asked.takes(place)
-                && !has
-                && let Some(pool) = locked.pool(level)
-            {
-                let (end, holds) = pool.keep(level.home, level.key, level.cost, now);
-                ended = ended.min(end);
-                kept.extend(holds);
-            }
-        }
-        ended
     }
 }

@@ -14,6 +14,7 @@ mod plant;
 mod pool;
 mod reply;
 mod size;
+mod undecided;
 mod unused;
 
 use std::collections::HashMap;

@@ -13,6 +13,8 @@ pub enum Bug {
     CheckedBeforeOnly,
     /// Tokens that were kept for a request go back into whichever lease there is now.
     PutBackAnywhere,
+    /// A counter that counted a part of what another counts from now on is taken for all that was before.
+    PartsAreWhole,
 }
 
 impl<W> Node<W> {

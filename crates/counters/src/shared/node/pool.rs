@@ -283,7 +283,7 @@ impl Pool {
         (target - held).min(self.sizes.cap.saturating_sub(unused))
     }
 
-    fn is_bucket(&self) -> bool {
+    pub(super) fn is_bucket(&self) -> bool {
         matches!(
             self.rule.algorithm,
             Algorithm::TokenBucket | Algorithm::LeakyBucket

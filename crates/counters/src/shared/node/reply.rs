@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use tollgate_core::{CounterKey, Mode, Rule};
+use tollgate_core::{Calendar, CounterKey, Mode, Rule};
 
 use super::super::call::{Done, Grant, LONGEST_HOLD, Micros, Reply, Seen, instant};
 use super::claim::{Claim, Kept, Source};
@@ -243,9 +243,14 @@ fn asked_again(pool: &Pool) -> Mono {
     refill(&pool.rule, pool.sizes.cap).clamp(ASKED_AGAIN[0], ASKED_AGAIN[1])
 }
 
-/// When a cost that did not fit could fit, at the earliest.
+/// When a cost that did not fit could fit, at the earliest. What others hold on lease can keep a bucket at more than
+/// its burst; that may end at any time, and the bucket is then as if it had just been emptied.
 fn refused_until(pool: &Pool, cost: u64, at: Micros, sent: Mono) -> Mono {
-    let wait = pool.rule.wait(pool.cell, cost, instant(at));
+    let mut cell = pool.cell;
+    if pool.is_bucket() {
+        cell = pool.rule.advance(cell, Calendar::utc(), instant(at), false);
+    }
+    let wait = pool.rule.wait(cell, cost, instant(at));
     let wait = wait.and_then(|wait| u64::try_from(wait).ok());
     sent.saturating_add(wait.unwrap_or(LONGEST_REFUSAL).min(LONGEST_REFUSAL))
 }
