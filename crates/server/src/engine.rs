@@ -3,6 +3,7 @@
 //! Everything that asks for a decision comes through here: the data plane, the simulator of `tollgate
 //! simulate`, tests and benchmarks.
 
+mod throttle;
 mod together;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,7 @@ use crate::clock;
 use crate::ledger::{self, Ledger};
 use crate::names::{Names, Whose};
 
+pub use throttle::{Throttling, Unthrottled};
 pub(crate) use together::Joined;
 pub use together::{Part, Resumed, Together};
 

@@ -25,4 +25,5 @@ mod losses;
 mod lost_replies;
 mod outages;
 mod replicas;
+mod throttles;
 mod told;
