@@ -8,6 +8,7 @@
 /// | token and leaky bucket | debt (low, high), in units of 1 / window token; the time it was true |
 /// | fixed window | the window's end; count |
 /// | quota | the period's end; count; on a ledger, how far it may be counted ([`crate::Allowance`]) |
+/// | throttle | when it is full again |
 /// | sliding counter | the current window's end; previous count; current count |
 /// | sliding log | a summary made by [`crate::Log::summary`]: used; newest entry; when the next room comes |
 ///

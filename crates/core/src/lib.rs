@@ -15,6 +15,7 @@ mod log;
 mod rule;
 mod sliding_counter;
 pub mod stack;
+mod throttle;
 mod time;
 
 pub use allowance::{Allowance, Chunk};
@@ -25,4 +26,5 @@ pub use key::{CounterKey, IdHash, KeySeed};
 pub use log::Log;
 pub use rule::{Algorithm, Anchor, MAX_LIMIT, MAX_LOG_LIMIT, MAX_WINDOW_NS, Rule};
 pub use stack::{Former, Level, Mode, Outcome, Outcomes};
+pub use throttle::{NoThrottle, Throttle, Throttled};
 pub use time::{Nanos, Timestamp};

@@ -4,6 +4,7 @@
 //! simulate`, tests and benchmarks.
 
 mod apart;
+mod throttle;
 mod together;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +26,7 @@ use crate::names::{Names, Whose};
 
 pub use apart::Held;
 pub(crate) use apart::Selection;
+pub use throttle::{Throttling, Unthrottled};
 pub(crate) use together::Joined;
 pub use together::{Part, Resumed, Together};
 

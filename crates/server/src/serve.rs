@@ -12,7 +12,7 @@ use tollgate_catalog::repository::{Repository, RepositoryError};
 use crate::catalogue::{Catalogue, Disk, FileSet, Kept};
 use crate::clock;
 use crate::control_plane::{self, AdminToken, ControlPlane, Oidc};
-use crate::data_plane::{DataPlane, Jwt, Limits, Server};
+use crate::data_plane::{DataPlane, Http, Jwt};
 use crate::engine::{Engine, random_seed};
 use crate::fleet::Fleet;
 use crate::grpc::Grpc;
@@ -21,8 +21,10 @@ use crate::ledger::{Keeping, Ledger};
 use crate::metrics::{IssuerMetrics, Metrics, Origin};
 use crate::org_cap::OrgCap;
 use crate::policies;
+use crate::resp::Resp;
 use crate::settings::Settings;
 use crate::tls::{self, Certificates, Handshakes};
+use crate::workers::{Limits, Server};
 
 /// How often a slice of the counters is swept, and how many groups of cells it looks at.
 const SWEEP_EVERY: Duration = Duration::from_millis(20);
@@ -66,6 +68,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     let http = bind("http", settings.http)?;
     let grpc = bind("grpc", settings.grpc)?;
     let admin = bind("admin", settings.admin)?;
+    let resp = settings.resp.map(|address| bind("resp", address)).transpose()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("control-plane")
@@ -82,7 +85,21 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         jwt,
         admin_limits: limits.map(Arc::new),
     };
-    runtime.block_on(run(settings, start, [http, grpc, admin]))
+    let addresses = Listeners {
+        http,
+        grpc,
+        admin,
+        resp,
+    };
+    runtime.block_on(run(settings, start, addresses))
+}
+
+/// The addresses that are bound.
+struct Listeners {
+    http: TcpListener,
+    grpc: TcpListener,
+    admin: TcpListener,
+    resp: Option<TcpListener>,
 }
 
 /// What was found before anything is served.
@@ -97,7 +114,7 @@ struct Start {
     admin_limits: Option<Arc<control_plane::Limits>>,
 }
 
-async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener; 3]) -> Result<(), String> {
+async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(), String> {
     let Start {
         stamp,
         file,
@@ -118,7 +135,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     let (stop, stopped) = watch::channel(false);
     join_fleet(fleet.as_deref(), &engine).await;
     let ledger = keep_ledger(&settings, fleet.as_deref(), &engine)?;
-    let line = listening_line(&http, &grpc, &admin)?;
+    let line = listeners.line()?;
     let fail = |error: std::io::Error| format!("could not start: {error}");
     let data_plane = Arc::new(DataPlane {
         engine: engine.clone(),
@@ -132,8 +149,9 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     });
     let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
     let handshakes = handshakes.transpose().map_err(fail)?;
-    let server =
-        serve_data_plane(&settings, http, &data_plane, handshakes.clone(), &stopped).map_err(fail)?;
+    let addresses = (listeners.http, listeners.resp);
+    let servers = serve_workers(&settings, addresses, &data_plane, handshakes.as_ref(), &stopped);
+    let servers = servers.map_err(fail)?;
     let control_plane = Arc::new(ControlPlane {
         engine: engine.clone(),
         metrics: metrics.clone(),
@@ -146,12 +164,12 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     });
     look_after(&control_plane, &data_plane, &stopped);
     let admin = tokio::spawn(control_plane::serve(
-        listener(admin).map_err(fail)?,
+        listener(listeners.admin).map_err(fail)?,
         control_plane,
         handshakes.clone(),
         stopped.clone(),
     ));
-    let grpc = serve_grpc(&settings, grpc, data_plane, handshakes, &stopped).map_err(fail)?;
+    let grpc = serve_grpc(&settings, listeners.grpc, data_plane, handshakes, &stopped).map_err(fail)?;
     sweep_counters(&engine, &stopped);
     if let Some(path) = settings.policies.clone() {
         tokio::spawn(policies::watch(
@@ -184,7 +202,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     tracing::info!("draining");
     let _ = stop.send(true);
     let data_plane = tokio::task::spawn_blocking(|| {
-        server.join();
+        servers.into_iter().for_each(Server::join);
         let _ = grpc.join();
     });
     let _ = tokio::join!(data_plane, admin, follower);
@@ -200,18 +218,45 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     Ok(())
 }
 
-fn serve_data_plane(
+/// Serves what the threads of the data plane speak.
+fn serve_workers(
     settings: &Settings,
-    listener: TcpListener,
+    (http, resp): (TcpListener, Option<TcpListener>),
     plane: &Arc<DataPlane>,
-    handshakes: Option<Handshakes>,
+    handshakes: Option<&Handshakes>,
     stopped: &watch::Receiver<bool>,
-) -> std::io::Result<Server> {
+) -> std::io::Result<Vec<Server>> {
+    let (threads, handshakes) = (settings.threads, || handshakes.cloned());
     let limits = Limits {
         connections: settings.max_connections,
         ..Limits::default()
     };
-    Server::start(listener, settings.threads, limits, plane, handshakes, stopped)
+    let speaks = Http(plane.clone());
+    let mut servers = vec![Server::start(
+        http,
+        threads,
+        limits,
+        &speaks,
+        handshakes(),
+        stopped,
+    )?];
+    if let Some(resp) = resp {
+        let limits = Limits {
+            // Pools of clients keep connections for later.
+            idle_timeout: Duration::from_mins(10),
+            ..limits
+        };
+        let speaks = Resp::new(plane);
+        servers.push(Server::start(
+            resp,
+            threads,
+            limits,
+            &speaks,
+            handshakes(),
+            stopped,
+        )?);
+    }
+    Ok(servers)
 }
 
 fn serve_grpc(
@@ -410,12 +455,17 @@ fn listener(listener: TcpListener) -> std::io::Result<tokio::net::TcpListener> {
     tokio::net::TcpListener::from_std(listener)
 }
 
-fn listening_line(http: &TcpListener, grpc: &TcpListener, admin: &TcpListener) -> Result<String, String> {
-    let address = |listener: &TcpListener| listener.local_addr().map_err(|error| error.to_string());
-    let (http, grpc, admin) = (address(http)?, address(grpc)?, address(admin)?);
-    Ok(format!(
-        "tollgate listening http={http} grpc={grpc} admin={admin}"
-    ))
+impl Listeners {
+    /// Says where it listens.
+    fn line(&self) -> Result<String, String> {
+        let address = |listener: &TcpListener| listener.local_addr().map_err(|error| error.to_string());
+        let (http, grpc, admin) = (address(&self.http)?, address(&self.grpc)?, address(&self.admin)?);
+        let line = format!("tollgate listening http={http} grpc={grpc} admin={admin}");
+        Ok(match &self.resp {
+            Some(resp) => format!("{line} resp={}", address(resp)?),
+            None => line,
+        })
+    }
 }
 
 fn sweep_counters(engine: &Arc<Engine>, stopped: &watch::Receiver<bool>) {

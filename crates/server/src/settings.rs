@@ -36,6 +36,9 @@ pub struct Flags {
     /// Serve health, readiness, metrics and the control plane here [default: 127.0.0.1:8090]
     #[arg(long, env = "TOLLGATE_ADMIN", value_name = "ADDR")]
     pub admin: Option<String>,
+    /// Serve the data plane in Redis's protocol here [default: off]
+    #[arg(long, env = "TOLLGATE_RESP", value_name = "ADDR")]
+    pub resp: Option<String>,
     /// The token for the admin address [default: made at first start, kept in DATA_DIR/admin-token]
     #[arg(
         long,
@@ -145,6 +148,8 @@ pub struct Settings {
     pub grpc: SocketAddr,
     /// The control plane.
     pub admin: SocketAddr,
+    /// The data plane in Redis's protocol, if it is spoken.
+    pub resp: Option<SocketAddr>,
     /// The admin token, if it is given.
     pub admin_token: Option<String>,
     /// The files of certificates, if TLS is spoken.
@@ -205,6 +210,10 @@ impl Settings {
             http: address("http", flags.http, "127.0.0.1:8080")?,
             grpc: address("grpc", flags.grpc, "127.0.0.1:8081")?,
             admin: address("admin", flags.admin, "127.0.0.1:8090")?,
+            resp: match flags.resp {
+                Some(resp) => Some(address("resp", Some(resp), "")?),
+                None => None,
+            },
             admin_token: flags.admin_token,
             tls: flags.tls.files()?,
             oidc: flags.oidc.settings()?,
@@ -267,6 +276,9 @@ impl Settings {
         };
         protection.allows("http", self.http)?;
         protection.allows("grpc", self.grpc)?;
+        if let Some(resp) = self.resp {
+            protection.allows("resp", resp)?;
+        }
         protection.allows("admin", self.admin)
     }
 }
@@ -280,6 +292,7 @@ impl Flags {
             http: self.http.or(file.http),
             grpc: self.grpc.or(file.grpc),
             admin: self.admin.or(file.admin),
+            resp: self.resp.or(file.resp),
             admin_token: self.admin_token.or(file.admin_token),
             tls: self.tls.over(file.tls),
             oidc: self.oidc.over(file.oidc),
@@ -327,6 +340,7 @@ fn read_config(path: &Path) -> Result<Flags, String> {
         http: text("http", &mut problems),
         grpc: text("grpc", &mut problems),
         admin: text("admin", &mut problems),
+        resp: text("resp", &mut problems),
         admin_token: text("admin-token", &mut problems),
         tls: TlsFlags {
             tls_cert: text("tls-cert", &mut problems).map(PathBuf::from),

@@ -16,6 +16,7 @@ mod new_limits;
 mod stacks;
 mod steps;
 mod subject;
+mod throttle;
 mod waits;
 mod walk;
 

@@ -71,7 +71,7 @@ impl Front {
         self.hot(identity).or_else(|| self.shard.find(identity))
     }
 
-    /// Overwrites a quota's cell that was found.
+    /// Overwrites a cell that was found and whose first word is its end.
     pub(super) fn put(&mut self, found: Found, key: CounterKey, cell: Cell, now: Timestamp) {
         let expires = tick_after(cell.0[0]);
         match found {
@@ -84,7 +84,7 @@ impl Front {
         }
     }
 
-    /// Adds a quota's cell.
+    /// Adds a cell whose first word is its end.
     pub(super) fn add(&mut self, key: CounterKey, cell: Cell) {
         self.shard.add(key.identity(), cell, tick_after(cell.0[0]));
     }

@@ -184,7 +184,9 @@ impl MemoryStore {
         Ok(Within::Decided(bound.places()))
     }
 
-    /// Looks at a quota's cell under its lock, and perhaps puts another in its place. A new one needs room.
+    /// Looks at a cell whose first word is its end, a quota's or a throttle's, under its lock, and perhaps puts another
+    /// in its place. A new one needs room.
+    #[inline]
     pub fn amend(
         &self,
         key: CounterKey,
@@ -211,7 +213,8 @@ impl MemoryStore {
                 }
                 let before = shard.weight();
                 shard.add(key, cell);
-                self.account(before, shard.weight(), 0);
+                let gone = shard.sweep(SWEEP_AT_INSERT, now);
+                self.account(before, shard.weight(), gone);
             }
         }
         Ok(())

@@ -1,11 +1,7 @@
 //! One client's connection: requests are read, decided and answered in order.
 //!
-//! Everything that has arrived is answered with one write. How long a connection may take over what it is at is
-//! a deadline that the worker looks at now and then, so that a request costs no timer.
+//! Everything that has arrived is answered with one write.
 
-use std::cell::Cell;
-use std::net::IpAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -13,26 +9,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::body::{self, BodyError, Chunks};
 use super::head::{Head, Length, Malformed};
 use super::reply::Reply;
-use super::{Asked, DataPlane, Limits, Turn, Waits};
+use super::{Asked, DataPlane, Turn, Waits};
 use crate::answer::Problem;
-
-/// What the worker may know of a connection.
-#[derive(Debug, Default)]
-pub(super) struct State {
-    /// The tick of the worker at which the connection is ended.
-    pub(super) deadline: Cell<u64>,
-    /// It waits for a request and owes no answer.
-    pub(super) idle: Cell<bool>,
-}
-
-/// What all connections of a worker share.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    /// The worker's clock, in ticks.
-    pub(super) tick: Cell<u64>,
-    /// No further request is taken.
-    pub(super) stopping: Cell<bool>,
-}
+use crate::workers::Line;
 
 /// Answers are sent once so much has piled up.
 const MAX_UNSENT: usize = 256 * 1024;
@@ -42,10 +21,7 @@ const LARGE_BUFFER: usize = 64 * 1024;
 
 pub(super) struct Connection {
     pub(super) plane: Arc<DataPlane>,
-    pub(super) shared: Rc<Shared>,
-    pub(super) state: Rc<State>,
-    pub(super) limits: Limits,
-    pub(super) peer: IpAddr,
+    pub(super) line: Line,
 }
 
 /// What is on its way in and out.
@@ -95,12 +71,12 @@ impl Connection {
             told: false,
         };
         loop {
-            self.expect(true, self.limits.idle_ticks());
+            self.line.idles();
             if !matches!(stream.read_buf(&mut buffers.incoming).await, Ok(1..)) {
                 return;
             }
             // From its first byte on, a request has so long to arrive whole, however it drips in.
-            self.expect(false, self.limits.request_ticks());
+            self.line.works();
             let mut turn = None;
             loop {
                 let next = self.answer_all(&mut buffers, turn.take());
@@ -131,11 +107,6 @@ impl Connection {
         }
     }
 
-    fn expect(&self, idle: bool, ticks: u64) {
-        self.state.idle.set(idle);
-        self.state.deadline.set(self.shared.tick.get() + ticks);
-    }
-
     /// Answers every request that has arrived whole, the first of which may have waited.
     fn answer_all(&self, buffers: &mut Buffers, mut turn: Option<Turn>) -> Next {
         let mut taken = 0;
@@ -154,7 +125,7 @@ impl Connection {
                     if !goes_on {
                         break Next::Close;
                     }
-                    self.expect(false, self.limits.request_ticks());
+                    self.line.works();
                 }
                 Progress::Partial(wanted) => break Next::Rest(wanted),
                 Progress::Waits(waits) => break Next::Hear(waits),
@@ -174,11 +145,11 @@ impl Connection {
             reply,
             told,
         } = buffers;
-        reply.at(self.shared.tick.get());
+        reply.at(self.line.tick());
         let buffer = &incoming[from..];
         let head = match Head::read(buffer) {
-            Ok(Some(head)) if head.size <= self.limits.header_bytes => head,
-            Ok(None) if buffer.len() <= self.limits.header_bytes => {
+            Ok(Some(head)) if head.size <= self.line.limits.header_bytes => head,
+            Ok(None) if buffer.len() <= self.line.limits.header_bytes => {
                 return Progress::Partial(buffer.len() + 1);
             }
             Ok(_) => return refuse(431, "The request's head is too large.", reply, outgoing),
@@ -223,14 +194,14 @@ impl Connection {
             reply.clear();
         }
         let asked = Asked {
-            peer: self.peer,
+            peer: self.line.peer,
             head: &head,
             body,
         };
         if let Some(waits) = self.plane.answer(&asked, turn, reply) {
             return Progress::Waits(Box::new(waits));
         }
-        let goes_on = head.keep_alive && !self.shared.stopping.get();
+        let goes_on = head.keep_alive && !self.line.is_stopping();
         reply.send(head.method == "HEAD", goes_on, outgoing);
         Progress::Answered(head.size + size, goes_on)
     }

@@ -1,8 +1,8 @@
 //! The data plane over HTTP: checks, batches, and the question gateways ask before they forward.
 //!
 //! A decision takes a few hundred nanoseconds, so here HTTP itself is the work. This plane therefore speaks
-//! HTTP/1.1 on its own buffers (docs/adr/0004-http-on-the-data-plane.md): [`door`] deals connections out to
-//! the threads of [`server`], one a core, [`connection`] reads requests and writes answers, [`head`] and [`body`] take them apart,
+//! HTTP/1.1 on its own buffers (docs/adr/0004-http-on-the-data-plane.md): on the threads of [`crate::workers`],
+//! [`connection`] reads requests and writes answers, [`head`] and [`body`] take them apart,
 //! and every route is a plain function from an [`Asked`] to a [`Reply`], in its [`Turn`].
 
 mod authorize;
@@ -10,13 +10,11 @@ mod batch;
 mod body;
 mod check;
 mod connection;
-mod door;
 mod forwarded;
 mod head;
 mod jwt;
 mod reply;
 mod rls;
-mod server;
 mod token;
 mod turn;
 
@@ -24,22 +22,25 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use ipnet::IpNet;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::answer::{HeaderStyles, Problem};
 use crate::engine::{Engine, Undecided, Wait};
 use crate::metrics::{Metrics, Protocol};
 use crate::org_cap::OrgCap;
+use crate::tls::Address;
+use crate::workers::{self, Line};
 
 pub(crate) use authorize::read_caller;
 pub(crate) use batch::MAX_REQUESTS;
 pub(crate) use forwarded::client_address;
 pub(crate) use jwt::Identity;
 pub use jwt::{Jwt, JwtFlags, JwtSettings};
-pub use server::{Limits, Server};
 pub use token::DataTokens;
 pub(crate) use turn::all;
 
 use batch::Progress;
+use connection::Connection;
 use head::Head;
 use reply::Reply;
 use token::Place;
@@ -63,6 +64,19 @@ pub struct DataPlane {
     pub org_cap: Option<Arc<OrgCap>>,
     /// Whether answers to Envoy have the headers of clients that are not refused, too.
     pub rls_headers: bool,
+}
+
+/// HTTP/1.1, spoken with callers and gateways.
+#[derive(Clone)]
+pub struct Http(pub Arc<DataPlane>);
+
+impl workers::Protocol for Http {
+    const ADDRESS: Address = Address::Http;
+
+    async fn serve(self, line: Line, stream: impl AsyncRead + AsyncWrite + Unpin + 'static) {
+        let plane = self.0;
+        Connection { plane, line }.serve(stream).await;
+    }
 }
 
 /// A request that has arrived whole.

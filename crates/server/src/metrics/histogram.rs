@@ -18,6 +18,11 @@ pub(super) struct Histogram {
 
 impl Histogram {
     pub(super) fn observe(&self, took: Duration) {
+        self.observe_each(1, took);
+    }
+
+    /// Several that came and went together.
+    pub(super) fn observe_each(&self, times: u64, took: Duration) {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let mut bucket = 0;
         let mut bound = FIRST_NANOS;
@@ -25,8 +30,9 @@ impl Histogram {
             bound *= 4;
             bucket += 1;
         }
-        self.counts[bucket].fetch_add(1, Ordering::Relaxed);
-        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+        self.counts[bucket].fetch_add(times, Ordering::Relaxed);
+        self.nanos
+            .fetch_add(nanos.saturating_mul(times), Ordering::Relaxed);
     }
 
     /// Writes the sum of several as one.

@@ -44,6 +44,8 @@ struct Block {
     decisions: Box<[AtomicU64]>,
     decision_seconds: Histogram,
     request_seconds: [Histogram; PROTOCOLS.len()],
+    /// What throttles allowed and what they limited.
+    throttles: [AtomicU64; 2],
 }
 
 /// How a request came.
@@ -53,9 +55,15 @@ pub enum Protocol {
     Http,
     /// gRPC.
     Grpc,
+    /// Redis's.
+    Resp,
 }
 
-const PROTOCOLS: [(Protocol, &str); 2] = [(Protocol::Http, "http"), (Protocol::Grpc, "grpc")];
+const PROTOCOLS: [(Protocol, &str); 3] = [
+    (Protocol::Http, "http"),
+    (Protocol::Grpc, "grpc"),
+    (Protocol::Resp, "resp"),
+];
 
 /// Where the catalogue in force came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,6 +117,7 @@ impl Default for Metrics {
             decisions: (0..labels::CELLS).map(|_| AtomicU64::new(0)).collect(),
             decision_seconds: Histogram::default(),
             request_seconds: Default::default(),
+            throttles: Default::default(),
         };
         Self {
             labels: Labels::default(),
@@ -218,6 +227,17 @@ impl Metrics {
         self.block().request_seconds[protocol as usize].observe(took);
     }
 
+    /// Counts throttles that came together, so many of which were limited.
+    pub fn observe_throttles(&self, allowed: u64, limited: u64, took: Duration) {
+        let block = self.block();
+        let all = allowed + limited;
+        if all > 0 {
+            block.throttles[0].fetch_add(allowed, Ordering::Relaxed);
+            block.throttles[1].fetch_add(limited, Ordering::Relaxed);
+            block.request_seconds[Protocol::Resp as usize].observe_each(all, took);
+        }
+    }
+
     /// Everything as OpenMetrics text.
     pub fn render(self: &Arc<Self>, engine: &Arc<Engine>, fleet: Option<&Arc<Fleet>>) -> String {
         let mut registry = Registry::with_prefix("tollgate");
@@ -281,6 +301,7 @@ impl std::fmt::Debug for Scrape {
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         self.encode_decisions(&mut encoder)?;
+        self.encode_throttles(&mut encoder)?;
         self.encode_times(&mut encoder)?;
         let usage = self.engine.store.usage();
         let percent = self.engine.snapshot().share().map(|share| share.percent);
@@ -409,6 +430,19 @@ impl Scrape {
                 ),
             ];
             ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
+    }
+
+    fn encode_throttles(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let help = "CL.THROTTLE commands by outcome";
+        let mut family = encoder.encode_descriptor("throttles", help, None, MetricType::Counter)?;
+        for (place, outcome) in ["allowed", "limited"].into_iter().enumerate() {
+            let blocks = self.metrics.blocks.iter();
+            let count: u64 = blocks
+                .map(|block| block.throttles[place].load(Ordering::Relaxed))
+                .sum();
+            ConstCounter::new(count).encode(family.encode_family(&[("outcome", outcome)])?)?;
         }
         Ok(())
     }

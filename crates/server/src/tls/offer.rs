@@ -21,6 +21,20 @@ pub enum Address {
     Grpc,
     /// The control plane.
     Admin,
+    /// The data plane in Redis's protocol.
+    Resp,
+}
+
+impl Address {
+    /// Its flag's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Grpc => "grpc",
+            Self::Admin => "admin",
+            Self::Resp => "resp",
+        }
+    }
 }
 
 /// What is offered on each address, made from one state of the files.
@@ -29,6 +43,7 @@ pub struct Offers {
     http: Arc<ServerConfig>,
     grpc: Arc<ServerConfig>,
     admin: Arc<ServerConfig>,
+    resp: Arc<ServerConfig>,
     /// When each certificate that is shown runs out, in Unix seconds; the server's own comes first.
     pub expiries: Vec<Option<i64>>,
 }
@@ -44,7 +59,7 @@ impl Offers {
             Some(path) => Some((path, Arc::new(roots("--tls-client-ca", path)?))),
             None => None,
         };
-        let offer = |protocol: &[u8], required: bool| {
+        let offer = |protocols: &[&[u8]], required: bool| {
             let config = ServerConfig::builder_with_provider(provider.clone())
                 .with_safe_default_protocol_versions()
                 .map_err(|error| TlsFileError::new("--tls-cert", &files.cert, error.to_string()))?;
@@ -55,7 +70,7 @@ impl Offers {
                 None => config.with_no_client_auth(),
             };
             let mut config = config.with_cert_resolver(identity.clone());
-            config.alpn_protocols = vec![protocol.to_vec()];
+            config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
             if roots.is_some() {
                 // A session that is taken up again brings the client's certificate along unexamined, so that one
                 // that has expired would still be good.
@@ -65,10 +80,12 @@ impl Offers {
             Ok(Arc::new(config))
         };
         Ok(Self {
-            http: offer(b"http/1.1", true)?,
-            grpc: offer(b"h2", true)?,
+            http: offer(&[b"http/1.1"], true)?,
+            grpc: offer(&[b"h2"], true)?,
             // Tokens protect it, and probes and browsers have no certificate to show.
-            admin: offer(b"http/1.1", false)?,
+            admin: offer(&[b"http/1.1"], false)?,
+            // Its clients name no protocol.
+            resp: offer(&[], true)?,
             expiries,
         })
     }
@@ -79,6 +96,7 @@ impl Offers {
             Address::Http => self.http.clone(),
             Address::Grpc => self.grpc.clone(),
             Address::Admin => self.admin.clone(),
+            Address::Resp => self.resp.clone(),
         }
     }
 }

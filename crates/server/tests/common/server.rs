@@ -37,6 +37,8 @@ pub struct Server {
     pub http: SocketAddr,
     pub grpc: SocketAddr,
     pub admin: SocketAddr,
+    /// Where it speaks Redis's protocol, if it does.
+    pub resp: Option<SocketAddr>,
     /// Its working directory, with the policy file and `tollgate-data` in it.
     pub dir: TempDir,
 }
@@ -90,6 +92,7 @@ impl Server {
             http: unknown,
             grpc: unknown,
             admin: unknown,
+            resp: None,
             dir,
         };
         server.listens();
@@ -100,14 +103,15 @@ impl Server {
     fn listens(&mut self) {
         let line = self.lines.recv_timeout(DEADLINE);
         let line = line.unwrap_or_else(|_| panic!("the server does not start: {}", self.stderr()));
-        let addresses: Vec<SocketAddr> = line
+        let mut addresses = line
             .strip_prefix("tollgate listening ")
             .unwrap_or_else(|| panic!("not the line that says where: {line}"))
             .split(' ')
-            .zip(["http=", "grpc=", "admin="])
-            .map(|(part, name)| part.strip_prefix(name).unwrap().parse().unwrap())
-            .collect();
-        [self.http, self.grpc, self.admin] = addresses.try_into().unwrap();
+            .zip(["http=", "grpc=", "admin=", "resp="])
+            .map(|(part, name)| part.strip_prefix(name).unwrap().parse().unwrap());
+        let mut address = || addresses.next().unwrap();
+        [self.http, self.grpc, self.admin] = [address(), address(), address()];
+        self.resp = addresses.next();
     }
 
     /// Ends it with a signal, such as `TERM` or `KILL`, and starts it again as it was started, in the same

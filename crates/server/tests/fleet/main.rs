@@ -26,4 +26,5 @@ mod lost_replies;
 mod outages;
 mod replicas;
 mod scopes;
+mod throttles;
 mod told;

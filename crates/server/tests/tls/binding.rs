@@ -5,9 +5,9 @@ use tempfile::TempDir;
 use crate::authority::Authority;
 use crate::common::{Launch, Server, process};
 
-const ADDRESSES: [&str; 3] = ["--http", "--grpc", "--admin"];
+const ADDRESSES: [&str; 4] = ["--http", "--grpc", "--admin", "--resp"];
 
-/// The three addresses, of which one is reachable from outside.
+/// The addresses, of which one is reachable from outside.
 fn addresses(outside: &str) -> Vec<&str> {
     let address = |flag| {
         if flag == outside {
@@ -58,7 +58,10 @@ fn an_address_beyond_loopback_needs_tls_and_the_data_plane_callers_that_are_know
         (vec![tls, &["--insecure-bind"]], None, None),
     ] {
         let flags = flags.concat();
-        for (outside, missing) in ADDRESSES.into_iter().zip([data_plane, data_plane, admin]) {
+        for (outside, missing) in ADDRESSES
+            .into_iter()
+            .zip([data_plane, data_plane, admin, data_plane])
+        {
             let all = [&addresses(outside), &flags[..]].concat();
             let Some(missing) = missing else {
                 Server::launch(&Launch {

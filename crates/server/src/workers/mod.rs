@@ -1,22 +1,41 @@
-//! The server of the data plane: a thread for each core, each with a runtime of its own, so that a request is
-//! read, decided and answered without ever changing threads.
+//! A server of the data plane: a thread for each core, each with a runtime of its own, so that a request is
+//! read, decided and answered without ever changing threads. [`door`] deals connections out to them.
+//!
+//! What is spoken on a connection is a [`Protocol`]'s business.
+
+mod door;
+mod line;
 
 use std::cell::RefCell;
 use std::io;
 use std::net::TcpListener;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, LocalSet};
 
-use super::DataPlane;
-use super::connection::{Connection, Shared, State};
-use super::door::{Arrived, Door};
 use crate::serve::stopped;
-use crate::tls::Handshakes;
+use crate::tls::{Address, Handshakes};
+use door::{Arrived, Door};
+use line::{Shared, State};
+
+pub use line::Line;
+
+/// What is spoken with clients.
+pub trait Protocol: Clone + Send + 'static {
+    /// Where.
+    const ADDRESS: Address;
+
+    /// Serves one connection until it ends.
+    fn serve(
+        self,
+        line: Line,
+        stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    ) -> impl Future<Output = ()> + 'static;
+}
 
 /// What one client may take up.
 #[derive(Debug, Clone, Copy)]
@@ -35,16 +54,6 @@ pub struct Limits {
 
 /// The worker's clock: deadlines are kept to within one of these.
 const TICK: Duration = Duration::from_millis(250);
-
-impl Limits {
-    pub(super) fn request_ticks(&self) -> u64 {
-        ticks(self.request_timeout)
-    }
-
-    pub(super) fn idle_ticks(&self) -> u64 {
-        ticks(self.idle_timeout)
-    }
-}
 
 fn ticks(length: Duration) -> u64 {
     u64::try_from(length.as_millis() / TICK.as_millis())
@@ -75,11 +84,11 @@ const HANDOVER: usize = 256;
 impl Server {
     /// Serves on a bound listener until `stop` turns true, over TLS if there is something that makes handshakes.
     /// Must be called within a runtime, which accepts.
-    pub fn start(
+    pub fn start<P: Protocol>(
         listener: TcpListener,
         threads: usize,
         limits: Limits,
-        plane: &Arc<DataPlane>,
+        protocol: &P,
         handshakes: Option<Handshakes>,
         stop: &watch::Receiver<bool>,
     ) -> io::Result<Self> {
@@ -89,14 +98,14 @@ impl Server {
         let mut senders = Vec::new();
         for number in 0..threads.max(1) {
             let (sender, receiver) = mpsc::channel(HANDOVER);
-            let (plane, stop) = (plane.clone(), stop.clone());
+            let (protocol, stop) = (protocol.clone(), stop.clone());
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
-            let thread = std::thread::Builder::new().name(format!("data-plane-{number}"));
+            let thread = std::thread::Builder::new().name(format!("{}-{number}", P::ADDRESS.name()));
             workers.push(thread.spawn(move || {
                 let worker = Worker {
-                    plane,
+                    protocol,
                     shared: Rc::default(),
                     connections: RefCell::default(),
                     limits,
@@ -109,7 +118,7 @@ impl Server {
             listener,
             workers: senders,
             most: limits.connections,
-            handshakes,
+            handshakes: handshakes.map(|handshakes| (P::ADDRESS, handshakes)),
         };
         tokio::spawn(door.keep(stop.clone()));
         Ok(Self { workers })
@@ -124,14 +133,14 @@ impl Server {
 }
 
 /// One thread's connections.
-struct Worker {
-    plane: Arc<DataPlane>,
+struct Worker<P> {
+    protocol: P,
     shared: Rc<Shared>,
     connections: RefCell<Vec<(Rc<State>, AbortHandle)>>,
     limits: Limits,
 }
 
-impl Worker {
+impl<P: Protocol> Worker<P> {
     async fn run(self, mut incoming: mpsc::Receiver<Arrived>, mut stop: watch::Receiver<bool>) {
         let mut clock = tokio::time::interval(TICK);
         loop {
@@ -177,9 +186,9 @@ impl Worker {
         // Its own deadlines begin with its first turn, which a tick may come before.
         state
             .deadline
-            .set(self.shared.tick.get() + self.limits.idle_ticks());
-        let connection = Connection {
-            plane: self.plane.clone(),
+            .set(self.shared.tick.get() + ticks(self.limits.idle_timeout));
+        let protocol = self.protocol.clone();
+        let line = Line {
             shared: self.shared.clone(),
             state: state.clone(),
             limits: self.limits,
@@ -189,12 +198,12 @@ impl Worker {
         let task = match session {
             None => tokio::task::spawn_local(async move {
                 let _slot = slot;
-                connection.serve(stream).await;
+                protocol.serve(line, stream).await;
             }),
             Some(session) => tokio::task::spawn_local(async move {
                 let _slot = slot;
                 if let Ok(stream) = session.take_up(stream).await {
-                    connection.serve(stream).await;
+                    protocol.serve(line, stream).await;
                 }
             }),
         };

@@ -1,4 +1,4 @@
-//! The door of the data plane: connections are accepted, and dealt out to the threads that serve them.
+//! The door: connections are accepted, and dealt out to the threads that serve them.
 //!
 //! Over TLS a connection is dealt out once its handshake is done. Until then it waits elsewhere, with a place among
 //! the open ones, and the next is accepted meanwhile.
@@ -45,7 +45,7 @@ pub(super) struct Door {
     /// Connections open at most.
     pub(super) most: usize,
     /// What makes handshakes, if TLS is spoken.
-    pub(super) handshakes: Option<Handshakes>,
+    pub(super) handshakes: Option<(Address, Handshakes)>,
 }
 
 impl Door {
@@ -89,8 +89,9 @@ impl Door {
                         })
                         .await;
                 }
-                Some(handshakes) => {
-                    tokio::spawn(secure(handshakes.clone(), stream, slot, worker.clone()));
+                Some((address, handshakes)) => {
+                    let made = (*address, handshakes.clone());
+                    tokio::spawn(secure(made, stream, slot, worker.clone()));
                 }
             }
         }
@@ -98,8 +99,13 @@ impl Door {
 }
 
 /// Deals a connection out once its handshake is done.
-async fn secure(handshakes: Handshakes, stream: TcpStream, slot: Slot, worker: mpsc::Sender<Arrived>) {
-    if let Some((stream, session)) = handshakes.make(Address::Http, stream).await {
+async fn secure(
+    (address, handshakes): (Address, Handshakes),
+    stream: TcpStream,
+    slot: Slot,
+    worker: mpsc::Sender<Arrived>,
+) {
+    if let Some((stream, session)) = handshakes.make(address, stream).await {
         let session = Some(Box::new(session));
         let _ = worker
             .send(Arrived {

@@ -1,0 +1,65 @@
+//! What one client may take up, and how it ends.
+
+use std::io::Write;
+
+use crate::common::wait_for;
+use crate::{Wire, packed, start};
+
+#[test]
+fn what_is_no_command_is_answered_and_the_connection_closed() {
+    let server = start(&[]);
+    for (bytes, why) in [
+        ("*1\r\n+PING\r\n", "expected '$', got '+'"),
+        ("*1\r\n$x\r\n", "invalid bulk length"),
+        ("*1\r\n$100000000\r\n", "invalid bulk length"),
+        ("*1000000\r\n", "invalid multibulk length"),
+        (&"a".repeat(20_000), "too big inline request"),
+    ] {
+        let mut wire = Wire::to(&server);
+        wire.send(format!("{}{bytes}", packed(&["PING"])));
+        assert_eq!(wire.rest(), format!("+PONG\r\n-ERR Protocol error: {why}\r\n"));
+    }
+    Wire::to(&server).asks(&["PING"], "+PONG\r\n");
+}
+
+#[test]
+fn connections_past_the_bound_wait_for_their_turn() {
+    let server = start(&["--max-connections", "1"]);
+    let mut first = Wire::to(&server);
+    first.asks(&["PING"], "+PONG\r\n");
+    let mut second = Wire::to(&server);
+    second.send(packed(&["PING"]));
+    first.asks(&["QUIT"], "+OK\r\n");
+    drop(first);
+    second.says("+PONG\r\n");
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_from_without_end() {
+    let server = start(&["--threads", "1"]);
+    let wire = Wire::to(&server);
+    wire.0.set_nonblocking(true).unwrap();
+    let ask = packed(&["ECHO", &"a".repeat(60_000)]).repeat(16);
+    // The server stops reading once its answers are not taken, and the kernel's buffers are full.
+    let sent = wait_for("the server to read no more", || {
+        let mut sent = 0;
+        while let Ok(count) = (&wire.0).write(ask.as_bytes()) {
+            sent += count;
+            assert!(sent < 256 << 20, "{sent} bytes were taken");
+        }
+        Some(sent)
+    });
+    assert!(sent > 0);
+    // Others on the same thread are served meanwhile.
+    Wire::to(&server).asks(&["PING"], "+PONG\r\n");
+}
+
+#[test]
+fn a_signal_ends_it_after_what_has_arrived_is_answered() {
+    let server = start(&[]);
+    let mut wire = Wire::to(&server);
+    wire.asks(&["PING"], "+PONG\r\n");
+    server.terminate();
+    assert_eq!(wire.rest(), "");
+    assert!(server.wait().success());
+}
