@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tollgate_catalog::model::Eras;
 use tollgate_catalog::repository::{Repository, RepositoryError};
 
@@ -206,11 +207,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         let _ = grpc.join();
     });
     let _ = tokio::join!(data_plane, admin, follower);
-    end_ledger(ledger).await;
-    if let (Some(fleet), Some(member)) = (fleet, member) {
-        let _ = member.await;
-        fleet.leave().await;
-    }
+    give_back(ledger, fleet.zip(member)).await;
     if let Some(keeper) = keeper {
         let _ = keeper.await;
     }
@@ -322,10 +319,14 @@ fn keep_ledger(
     Keeping::start(ledger).map(Some).map_err(|error| fail(&error))
 }
 
-/// Gives back what this node holds of quotas.
-async fn end_ledger(ledger: Option<Keeping>) {
+/// Gives back what this node holds of quotas, and what it has on lease. Nothing is decided any more.
+async fn give_back(ledger: Option<Keeping>, member: Option<(Arc<Fleet>, JoinHandle<()>)>) {
     if let Some(ledger) = ledger {
         ledger.end().await;
+    }
+    if let Some((fleet, keeping)) = member {
+        let _ = keeping.await;
+        fleet.leave().await;
     }
 }
 
