@@ -22,7 +22,8 @@ impl Ask {
         let key = key.to_str().ok().filter(|key| (1..=255).contains(&key.len()));
         let key =
             key.ok_or_else(|| Problem::bad_request("`Idempotency-Key` must be 1 to 255 ASCII characters."))?;
-        let mut whole = format!("{}\n{:?}\n", self.route, self.dry_run()?);
+        let query: std::collections::BTreeMap<_, _> = self.query.iter().collect();
+        let mut whole = format!("{}\n{query:?}\n", self.route);
         whole.push_str(&String::from_utf8_lossy(&self.body));
         let fingerprint = SecretHash::of(&whole).to_string();
         let repository = self.plane.catalogue.repository();

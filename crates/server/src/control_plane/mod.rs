@@ -25,6 +25,7 @@ pub mod oidc;
 mod openapi;
 mod orgs;
 mod overrides;
+mod plan_change;
 mod policies;
 mod quotas;
 mod reset;

@@ -8,6 +8,7 @@ use super::answer::{Answer, Answered, document, of_file};
 use super::ask::{Ask, Path};
 use super::belongings::Belongings;
 use super::lists::{everywhere, list};
+use super::plan_change::{self, Carried};
 use super::route::{Group, Route};
 use super::rule::Rule;
 use crate::answer::Problem;
@@ -32,7 +33,11 @@ pub(super) fn group() -> Group {
                 .by(Rule::ReadOrg)
                 .shows("Org"),
             Route::put(ONE, put, "putOrg", "Make or replace an org")
-                .says("A tier that is not there is refused (422).")
+                .says(
+                    "A tier that is not there is refused (422). Another one keeps what was used of quotas that count the \
+                     same, unless `usage` says otherwise.",
+                )
+                .asks("usage")
                 .by(Rule::WriteOrgPlan)
                 .may_take("OrgWritten")
                 .replaces("Org"),
@@ -71,7 +76,16 @@ pub(super) async fn put(Path(org): Path<String>, ask: Ask) -> Answered {
     Ask::named(&mut members, "orgId", &org)?;
     let body = Value::Object(members);
     read_document::<Org>(&body).map_err(WriteError::Problems)?;
-    ask.once(ask.put(&place(&org), body)).await
+    let carried = Carried::asked(&ask)?;
+    let put = async {
+        let before = ask.plane.engine.snapshot_full();
+        let answer = ask.put(&place(&org), body).await?;
+        if !ask.dry_run()? {
+            plan_change::follow(&ask, &org, carried, &before).await?;
+        }
+        Ok(answer)
+    };
+    ask.once(put).await
 }
 
 /// Deletes an org with all that is its own.

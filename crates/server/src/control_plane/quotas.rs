@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tollgate_catalog::model::Dimension;
 use tollgate_catalog::repository::{Answering, Corrected, Correcting, Correction, Kept};
-use tollgate_catalog::snapshot::Snapshot;
+use tollgate_catalog::snapshot::{Effective, Limit, Snapshot};
 use tollgate_core::calendar::to_jiff;
 use tollgate_core::{MAX_LIMIT, Mode, Timestamp};
 
@@ -81,8 +81,9 @@ pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
         let known = effective.iter().find(|one| one.limit.policy_id() == policy);
         tenant && known.is_none_or(|one| !one.limit.expose || one.limit.mode == Some(Mode::Shadow))
     };
-    let current = rows.iter().filter(|kept| !kept.row.is_over(now));
-    let mut items: Vec<Value> = current.map(|kept| shown(kept, now)).collect();
+    let current = rows.into_iter().filter(|kept| !kept.row.is_over(now));
+    let current = current.map(|kept| at_present(&effective, kept));
+    let mut items: Vec<Value> = current.map(|kept| shown(&kept, now)).collect();
     if after.is_none() {
         let untouched = untouched(&snapshot, &org, &items, now);
         items.extend(untouched);
@@ -169,6 +170,34 @@ pub(super) fn ledger(ask: &Ask) -> Result<Arc<Ledger>, Problem> {
             "Quotas are counted in Redis alone: with a database that all nodes share there is a ledger.",
         )
     })
+}
+
+/// The limit on a row under the present policies: the one that counts the same.
+pub(super) fn limit_on<'s>(effective: &[Effective<'s>], kept: &Kept) -> Option<&'s Limit> {
+    let label: Value = serde_json::from_str(&kept.label).ok()?;
+    let is = |name: &str, text: &str| label[name].as_str() == Some(text);
+    let mut limits = effective.iter().map(|one| one.limit);
+    limits.find(|limit| {
+        limit.rule.is_quota()
+            && is("scope", &limit.scope_name)
+            && is("endpointPattern", &limit.pattern.to_string())
+            && is("window", &limit.window.to_string())
+            && label["unit"].as_str() == limit.unit.as_deref()
+    })
+}
+
+/// A row as the present policies have it. What only some app, key or user may use, nodes have told with it.
+fn at_present(effective: &[Effective<'_>], mut kept: Kept) -> Kept {
+    let Some(limit) = limit_on(effective, &kept) else {
+        return kept;
+    };
+    let mut label: Value = serde_json::from_str(&kept.label).unwrap_or_else(|_| json!({}));
+    if label["policyId"] != limit.policy_id() || limit.scope.single() == Some(&Dimension::Org) {
+        label["policyId"] = json!(limit.policy_id());
+        kept.label = label.to_string();
+        kept.limit = limit.rule.limit;
+    }
+    kept
 }
 
 /// A row of the ledger.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::common::server::limit;
-use crate::common::{file_of, hourly};
+use crate::common::{Launch, Server, file_of, hourly};
 use crate::postgres::Postgres;
 use crate::world::{left, org, quota, serve, spend};
 
@@ -91,4 +91,55 @@ fn soft_and_shadow_quotas_are_counted_on() {
     assert_eq!(limit(&decision, "soft")["remaining"], 0);
     assert_eq!(limit(&decision, "soft")["violated"], true);
     assert_eq!(limit(&decision, "shadow")["remaining"], 1_000 - 51);
+}
+
+#[test]
+fn a_change_of_plan_keeps_a_part_or_nothing_if_that_is_asked_for() {
+    let [small, large] = [("small", 50), ("large", 200)]
+        .map(|(tier, limit)| quota(&format!("{tier}-day"), limit, &format!("orgTier: {tier}")));
+    let file = format!(
+        "tiers: [{{tier: small}}, {{tier: large}}]\n{}",
+        file_of(&[small, large])
+    );
+    let mut server = Server::launch(&Launch {
+        policies: Some(&file),
+        ..Launch::default()
+    });
+    let plan = |server: &Server, org: &str, tier: &str, usage: &str| {
+        let admin = server.platform_admin();
+        let answer = admin.put(&format!("/v1/orgs/{org}{usage}"), &json!({"tier": tier}));
+        assert!(matches!(answer.status, 200 | 201), "{}", answer.text());
+    };
+    for org in ["carried", "scaled", "emptied"] {
+        plan(&server, org, "small", "");
+        assert_eq!(spend(&server, org, 21), 21);
+    }
+    plan(&server, "carried", "large", "?usage=carry");
+    // Again is once.
+    for _ in 0..2 {
+        plan(&server, "scaled", "large", "?usage=proportional");
+    }
+    plan(&server, "emptied", "large", "?usage=reset");
+    for restarted in [false, true] {
+        if restarted {
+            server.restart("TERM");
+        }
+        for (org, used) in [("carried", 21), ("scaled", 84), ("emptied", 0)] {
+            let quotas = server
+                .platform_admin()
+                .get(&format!("/v1/orgs/{org}/quotas"))
+                .expect(200);
+            assert_eq!(quotas["items"][0]["used"], used, "{org}: {quotas}");
+            assert_eq!(quotas["items"][0]["limit"], 200, "{org}");
+        }
+    }
+    plan(&server, "scaled", "small", "?usage=proportional");
+    assert_eq!(left(&server, "scaled", "small-day"), 29);
+    let nonsense = server
+        .platform_admin()
+        .put("/v1/orgs/scaled?usage=half", &json!({"tier": "small"}));
+    assert_eq!(
+        nonsense.problem(400),
+        "`usage` can only be carry, proportional or reset."
+    );
 }

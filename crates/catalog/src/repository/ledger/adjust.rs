@@ -12,6 +12,8 @@ pub enum Correction {
     Used(u64),
     /// So much less.
     Grant(u64),
+    /// The same part of another limit, rounded up: of the first, as of the second.
+    Scale(u64, u64),
 }
 
 /// What became of a correction.
@@ -72,6 +74,7 @@ impl Repository {
         let before = kept(&row)?;
         let used = match correcting.correction {
             Correction::Used(used) => used,
+            Correction::Scale(of, limit) => scaled(before.row.used, of, limit),
             Correction::Grant(grant) if grant <= before.row.used => before.row.used - grant,
             Correction::Grant(_) => {
                 turn.leave().await?;
@@ -110,6 +113,15 @@ impl Repository {
         turn.end().await?;
         Ok(done)
     }
+}
+
+/// The same part of another limit.
+fn scaled(used: u64, of: u64, limit: u64) -> u64 {
+    if of == 0 {
+        return used;
+    }
+    let part = (u128::from(used) * u128::from(limit)).div_ceil(u128::from(of));
+    u64::try_from(part).unwrap_or(u64::MAX)
 }
 
 /// What the journal keeps of a row.

@@ -118,6 +118,12 @@ pub(super) fn components() -> Map<String, Value> {
             json!({"type": "string", "pattern": "^20[0-9]{2}-(0[1-9]|1[0-2])$"}),
             "Which month; the present one if left out.",
         ),
+        query(
+            "usage",
+            json!({"type": "string", "enum": ["carry", "proportional", "reset"]}),
+            "What becomes of what was used of quotas in their present periods: it stays (`carry`, unless said otherwise), stays the \
+             same part of the limit, or is nothing.",
+        ),
         header(
             "If-Match",
             json!({"type": "string", "examples": ["\"42\""]}),
