@@ -16,3 +16,6 @@ pub mod v1 {
 
 /// The service as a `FileDescriptorSet`.
 pub const DESCRIPTORS: &[u8] = include_bytes!("generated/tollgate.v1.bin");
+
+/// Envoy's services that are served beside it, as a `FileDescriptorSet`.
+pub const ENVOY_DESCRIPTORS: &[u8] = include_bytes!("generated/envoy.bin");

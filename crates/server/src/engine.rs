@@ -15,7 +15,7 @@ use tollgate_catalog::Request;
 use tollgate_catalog::document::Problems;
 use tollgate_catalog::model::{FailMode, PolicySet};
 use tollgate_catalog::snapshot::{Snapshot, Stack};
-use tollgate_core::{Decision, KeySeed, Mode, Timestamp};
+use tollgate_core::{CounterKey, Decision, KeySeed, Mode, Timestamp};
 use tollgate_counters::shared::node::{Answer, Claim, Fail, Fallback};
 use tollgate_counters::shared::{self, SharedStore, Taken};
 use tollgate_counters::{Commit, MemoryStore, StoreFull};
@@ -39,6 +39,8 @@ pub(crate) const MOST_WAITS: u32 = 8;
 /// The snapshot in force and the counters.
 pub struct Engine {
     seed: KeySeed,
+    /// What the keys of throttles have in common.
+    throttles: CounterKey,
     snapshot: ArcSwap<Snapshot>,
     /// The catalogue's revision that the snapshot is of; 0 without one.
     revision: AtomicU64,
@@ -161,6 +163,7 @@ impl Engine {
         let snapshot = Snapshot::compile(set, seed, None)?;
         Ok(Self {
             seed,
+            throttles: throttle::world(seed),
             snapshot: ArcSwap::from_pointee(snapshot),
             revision: AtomicU64::new(0),
             store: Arc::new(MemoryStore::new(max_counters)),

@@ -111,6 +111,20 @@ impl From<Problem> for Unanswered {
 }
 
 impl DataPlane {
+    /// One that takes everybody, and believes no forwarding header.
+    pub fn new(engine: Arc<Engine>, metrics: Arc<Metrics>) -> Self {
+        Self {
+            engine,
+            metrics,
+            styles: HeaderStyles::default(),
+            trusted_proxies: Vec::new(),
+            tokens: None,
+            jwt: None,
+            org_cap: None,
+            rls_headers: false,
+        }
+    }
+
     /// Answers one request, or says what it waits for.
     fn answer(&self, asked: &Asked<'_, '_>, turn: Option<Turn>, reply: &mut Reply) -> Option<Waits> {
         let turn = turn.unwrap_or_else(|| Turn::begin(&self.engine));

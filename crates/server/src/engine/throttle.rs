@@ -10,8 +10,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use tollgate_core::calendar::Calendar;
 use tollgate_core::{
-    Algorithm, CounterKey, Decision, Level, MAX_LIMIT, MAX_WINDOW_NS, Mode, NoThrottle, Rule, Throttle,
-    Throttled, Timestamp,
+    Algorithm, CounterKey, Decision, KeySeed, Level, MAX_LIMIT, MAX_WINDOW_NS, Mode, NoThrottle, Rule,
+    Throttle, Throttled, Timestamp,
 };
 use tollgate_counters::shared::call::Name;
 use tollgate_counters::shared::node::{Answer, Asked, Claim, Details, Fail, Fallback};
@@ -25,6 +25,11 @@ const WORLD: &[u8] = b"\0cl.throttle";
 const SECOND_NS: u64 = 1_000_000_000;
 /// How much of a bucket may lie unused in leases, in parts of ten thousand: as much as of a limit that says nothing.
 const ACCURACY: u16 = 500;
+
+/// What the keys of all throttles have in common.
+pub(super) fn world(seed: KeySeed) -> CounterKey {
+    CounterKey::new(seed.id(WORLD))
+}
 
 /// What a caller asks of a throttle.
 #[derive(Debug, Clone, Copy)]
@@ -149,7 +154,7 @@ impl Engine {
     }
 
     fn throttle_key(&self, key: &[u8]) -> CounterKey {
-        CounterKey::new(self.seed.id(WORLD)).and(self.seed.id(key))
+        self.throttles.and(self.seed.id(key))
     }
 
     /// The kill switch lets everything through.

@@ -25,7 +25,8 @@ use crate::tls::{self, Address, Handshakes};
 use authorization::Authorization;
 use gate::GateLayer;
 use rate_limit_service::RateLimitService;
-use rate_limiter::RateLimiter;
+
+pub use rate_limiter::RateLimiter;
 
 /// Streams that one connection may have open at a time.
 const STREAMS: u32 = 1024;
@@ -86,6 +87,7 @@ impl Grpc {
         let reflection = || {
             tonic_reflection::server::Builder::configure()
                 .register_encoded_file_descriptor_set(tollgate_proto::DESCRIPTORS)
+                .register_encoded_file_descriptor_set(tollgate_proto::ENVOY_DESCRIPTORS)
                 .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         };
         let own = RateLimiterServer::new(RateLimiter::new(self.plane.clone()));

@@ -23,8 +23,8 @@ use crate::clock;
 use crate::data_plane::{DataPlane, MAX_REQUESTS, all};
 use crate::engine::Checked;
 
-/// The service.
-pub(super) struct RateLimiter {
+/// The service, which may also be asked without a connection.
+pub struct RateLimiter {
     plane: Arc<DataPlane>,
 }
 
@@ -36,7 +36,8 @@ struct Question<'r> {
 }
 
 impl RateLimiter {
-    pub(super) fn new(plane: Arc<DataPlane>) -> Self {
+    /// The service of a data plane.
+    pub fn new(plane: Arc<DataPlane>) -> Self {
         Self { plane }
     }
 

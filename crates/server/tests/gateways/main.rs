@@ -1,4 +1,4 @@
-//! nginx, Caddy and HAProxy in front of a service, as deploy/ sets them up. `./test` installs them and runs these.
+//! nginx, Caddy, HAProxy and Kong's plugin in front of a service, as deploy/ sets them up. `./test` installs them and runs these.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,5 +14,6 @@ mod service;
 mod caddy;
 mod gateway;
 mod haproxy;
+mod kong;
 mod nginx;
 mod suite;

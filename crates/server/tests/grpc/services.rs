@@ -57,12 +57,19 @@ fn reflection_lists_the_services_and_describes_them() {
         panic!("not a list");
     };
     let names: BTreeSet<_> = list.service.iter().map(|service| service.name.as_str()).collect();
-    for name in ["grpc.health.v1.Health", "tollgate.v1.RateLimiter"] {
+    for name in [
+        "grpc.health.v1.Health",
+        "tollgate.v1.RateLimiter",
+        "envoy.service.ratelimit.v3.RateLimitService",
+        "envoy.service.auth.v3.Authorization",
+    ] {
         assert!(names.contains(name), "{name} is not among {names:?}");
     }
     for symbol in [
         "tollgate.v1.RateLimiter.CheckLimits",
         "grpc.health.v1.HealthCheckRequest",
+        "envoy.service.ratelimit.v3.RateLimitService.ShouldRateLimit",
+        "envoy.service.auth.v3.CheckRequest",
     ] {
         let answer = ask(&asker, MessageRequest::FileContainingSymbol(symbol.to_owned()));
         let MessageResponse::FileDescriptorResponse(files) = answer else {
