@@ -6,8 +6,10 @@
 //! add others. The locks are let go before anything is divided or shown.
 
 mod bound;
+mod dips;
 mod directory;
 mod front;
+mod held;
 mod segment;
 mod shard;
 mod tick;
@@ -18,7 +20,10 @@ use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Outcomes, Timesta
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use bound::{Bound, OfLedger, Unbounded};
 use front::Front;
+use held::{Holding, trace};
 use shard::Found;
+
+pub use held::{Held, Holds};
 
 /// Whether a decision is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,6 +161,29 @@ impl MemoryStore {
         self.decide_with((levels, formers), now, commit, decision, OfLedger::new(let_off))
     }
 
+    /// Decides and charges a stack, with a ledger's quotas if `let_off` says which of them it does not keep, and has what is
+    /// charged held.
+    pub fn decide_held(
+        &self,
+        stack: (&[Level<'_>], &[Former<'_>]),
+        now: Timestamp,
+        decision: &mut Decision,
+        let_off: Option<&[usize]>,
+        holds: &mut Holds,
+    ) -> Result<Within, StoreFull> {
+        let commit = Commit::Charge;
+        match let_off {
+            None => {
+                let bound = Unbounded;
+                self.decide_with(stack, now, commit, decision, Holding { bound, holds })
+            }
+            Some(let_off) => {
+                let bound = OfLedger::new(let_off);
+                self.decide_with(stack, now, commit, decision, Holding { bound, holds })
+            }
+        }
+    }
+
     #[inline]
     fn decide_with<B: Bound>(
         &self,
@@ -264,6 +292,9 @@ impl MemoryStore {
         }
         for charge in charges(levels, &found, &decision.outcomes) {
             bound.charged(charge.place, charge.level, charge.cell);
+            if B::HOLDS || shards.shard(charge.level.home).may_return() {
+                trace(shards.shard(charge.level.home), &charge, bound);
+            }
             if !matches!(charge.found, Found::Absent) {
                 let shard = shards.shard(charge.level.home);
                 let before = shard.weight();
@@ -338,7 +369,10 @@ impl MemoryStore {
     /// Locks every shard of the stack in ascending order, the order that makes a deadlock impossible.
     fn lock_many(&self, levels: &[Level<'_>], formers: &[Former<'_>]) -> Many<'_> {
         let homes = levels.iter().map(|level| level.home);
-        let homes = homes.chain(formers.iter().map(|former| former.home));
+        self.lock_homes(homes.chain(formers.iter().map(|former| former.home)))
+    }
+
+    fn lock_homes(&self, homes: impl Iterator<Item = u64>) -> Many<'_> {
         let mut wanted: SmallVec<[usize; 8]> = homes.map(shard_index).collect();
         wanted.sort_unstable();
         wanted.dedup();
