@@ -37,6 +37,7 @@ async fn run(database: &str) -> Result<(), Box<dyn std::error::Error>> {
         quota.seed(),
         "local",
         "example".into(),
+        Vec::new(),
     ));
     quota.keep_quotas(ledger.clone());
     let keeping = Keeping::start(ledger)?;

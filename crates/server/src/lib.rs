@@ -22,6 +22,7 @@ mod names;
 pub mod org_cap;
 mod outgoing;
 pub mod policies;
+pub mod reservations;
 mod rls;
 pub mod secret;
 pub mod serve;

@@ -20,6 +20,7 @@ use crate::ledger::{Keeping, Ledger};
 use crate::metrics::{Metrics, Origin};
 use crate::org_cap::OrgCap;
 use crate::policies;
+use crate::reservations::{Keys, Reservations};
 use crate::settings::Settings;
 use crate::tls::{self, Certificates, Handshakes};
 
@@ -113,6 +114,8 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     let (stop, stopped) = watch::channel(false);
     join_fleet(fleet.as_deref(), &engine).await;
     let ledger = keep_ledger(&settings, fleet.as_deref(), &engine)?;
+    let reservations = Arc::new(Reservations::new(engine.seed(), engine.store.clone()));
+    let keys = Arc::new(Keys::new(engine.seed(), engine.store.clone()));
     let line = listening_line(&http, &grpc, &admin)?;
     let fail = |error: std::io::Error| format!("could not start: {error}");
     let data_plane = Arc::new(DataPlane {
@@ -122,6 +125,8 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         trusted_proxies: settings.trusted_proxies.clone(),
         tokens: settings.data_tokens.clone(),
         org_cap: org_cap(&settings, &engine, &stopped),
+        reservations: reservations.clone(),
+        keys: keys.clone(),
         rls_headers: settings.rls_headers,
     });
     let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
@@ -137,6 +142,7 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
         catalogue: catalogue.clone(),
         fleet: fleet.clone(),
         region: settings.region.clone(),
+        reservations: reservations.clone(),
     });
     look_after(&control_plane, &stopped);
     let admin = tokio::spawn(control_plane::serve(
@@ -147,14 +153,10 @@ async fn run(settings: Settings, start: Start, [http, grpc, admin]: [TcpListener
     ));
     let grpc = serve_grpc(&settings, grpc, data_plane, handshakes, &stopped).map_err(fail)?;
     sweep_counters(&engine, &stopped);
+    sweep_charges(reservations, keys, &stopped);
     if let Some(path) = settings.policies.clone() {
-        tokio::spawn(policies::watch(
-            path,
-            stamp,
-            catalogue.clone(),
-            metrics,
-            stopped.clone(),
-        ));
+        let watched = policies::watch(path, stamp, catalogue.clone(), metrics, stopped.clone());
+        tokio::spawn(watched);
     }
     let member = fleet
         .clone()
@@ -263,6 +265,7 @@ fn keep_ledger(
         engine.seed(),
         &settings.region,
         node,
+        settings.quota_alerts.clone(),
     ));
     engine.keep_quotas(ledger.clone());
     Keeping::start(ledger).map(Some).map_err(|error| fail(&error))
@@ -405,6 +408,16 @@ fn listening_line(http: &TcpListener, grpc: &TcpListener, admin: &TcpListener) -
 fn sweep_counters(engine: &Arc<Engine>, stopped: &watch::Receiver<bool>) {
     let swept = engine.store.clone();
     let swept = move || swept.sweep(SWEEP_GROUPS, clock::now());
+    tokio::spawn(sweep(swept, stopped.clone()));
+}
+
+/// Ends reservations whose time has come, and forgets old keys.
+fn sweep_charges(reservations: Arc<Reservations>, keys: Arc<Keys>, stopped: &watch::Receiver<bool>) {
+    let swept = move || {
+        let now = clock::now();
+        reservations.sweep(now);
+        keys.sweep(now);
+    };
     tokio::spawn(sweep(swept, stopped.clone()));
 }
 

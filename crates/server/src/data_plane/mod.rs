@@ -13,9 +13,13 @@ mod connection;
 mod door;
 mod forwarded;
 mod head;
+mod keyed;
+mod refund;
 mod reply;
+mod reserve;
 mod rls;
 mod server;
+mod settle;
 mod token;
 mod turn;
 
@@ -28,10 +32,15 @@ use crate::answer::{HeaderStyles, Problem};
 use crate::engine::{Engine, Undecided, Wait};
 use crate::metrics::{Metrics, Protocol};
 use crate::org_cap::OrgCap;
+use crate::reservations::{Keys, Reservations};
 
 pub(crate) use authorize::read_caller;
 pub(crate) use batch::MAX_REQUESTS;
 pub(crate) use forwarded::client_address;
+pub(crate) use keyed::{good_key, kept_until, refused};
+pub(crate) use reserve::good_ttl;
+pub(crate) use settle::{actual, no_room, not_open};
+
 pub use server::{Limits, Server};
 pub use token::DataTokens;
 pub(crate) use turn::all;
@@ -56,6 +65,10 @@ pub struct DataPlane {
     pub tokens: Option<DataTokens>,
     /// How often an org may ask, if that is limited.
     pub org_cap: Option<Arc<OrgCap>>,
+    /// What is reserved.
+    pub reservations: Arc<Reservations>,
+    /// What was answered to requests that carried a key.
+    pub keys: Arc<Keys>,
     /// Whether answers to Envoy have the headers of clients that are not refused, too.
     pub rls_headers: bool,
 }
@@ -98,6 +111,9 @@ impl DataPlane {
         let started = turn.started;
         let answered = match asked.head.path {
             "/v1/check" => self.post(asked, &turn, reply, check::answer),
+            "/v1/reserve" => self.post(asked, &turn, reply, reserve::answer),
+            "/v1/settle" => self.post(asked, &turn, reply, settle::answer),
+            "/v1/refund" => self.post(asked, &turn, reply, refund::answer),
             "/v1/check/batch" => self.post(asked, &turn, reply, batch::answer),
             "/v1/authorize" => match self.admit(asked.head, Place::Gateway) {
                 Ok(()) => authorize::answer(self, asked, &turn, reply),

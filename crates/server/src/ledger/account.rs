@@ -113,8 +113,10 @@ impl Account {
             why => why,
         };
         let known = self.generation > 0 && Allowance::of(seen).is_some();
-        let told = if end == self.end { self.told.min(count) } else { 0 };
-        let spent = count - told;
+        let told = if end == self.end { self.told } else { 0 };
+        let spent = count.saturating_sub(told);
+        // Something was given back that the ledger was told to be used.
+        let unused = told.saturating_sub(count);
         let unspent = if end <= now.nanos() { 0 } else { seen.unspent() };
         let elapsed = now.nanos().saturating_sub(self.looked.nanos());
         if spent > 0 {
@@ -140,7 +142,7 @@ impl Account {
         // Nobody waits any more at the end.
         let needs = if why == Why::Ending { 0 } else { needs };
         self.wanted = false;
-        if why != Why::Asked && spent == 0 && gives == 0 && wants == 0 {
+        if why != Why::Asked && [spent, unused, gives, wants] == [0; 4] {
             return None;
         }
         self.looked = now;
@@ -148,6 +150,7 @@ impl Account {
             ask: Ask {
                 generation: if known { self.generation } else { 0 },
                 spent,
+                unused,
                 owes: if known { seen.overspent().min(spent) } else { spent },
                 gives,
                 needs,
@@ -178,6 +181,7 @@ impl Account {
             period: (start.nanos(), end.nanos()),
             generation: 0,
             spent: 0,
+            unused: 0,
             owes: 0,
             gives: 0,
             needs: 0,
@@ -214,7 +218,8 @@ impl Account {
         };
         let after = before.topped_up(&chunk);
         self.end = after.0[0];
-        self.told = after.count().saturating_sub(untold);
+        let told = i128::from(after.count()) - untold;
+        self.told = u64::try_from(told).unwrap_or(0);
         Some(after)
     }
 
@@ -264,12 +269,13 @@ pub(super) enum Why {
 }
 
 impl Draft {
-    /// What was spent of a cell since.
-    fn untold(&self, cell: Cell) -> u64 {
+    /// What was spent of a cell since; less than nothing if more was given back.
+    fn untold(&self, cell: Cell) -> i128 {
+        let count = i128::from(cell.count());
         if cell.0[0] == self.end {
-            cell.count().saturating_sub(self.count)
+            count - i128::from(self.count)
         } else if Allowance::of(cell).is_none() {
-            cell.count()
+            count
         } else {
             0
         }

@@ -25,14 +25,12 @@ impl Engine {
         commit: Commit,
         may_wait: bool,
     ) -> Result<Checked<'s>, Undecided> {
+        let decided = self.decide_in_store(&mut checked, commit, Some(&[]));
         let Checked {
             stack, decision, now, ..
         } = &mut checked;
         let now = *now;
         let (levels, formers) = (&stack.levels, &stack.formers);
-        let decided = self
-            .store
-            .decide_within(levels, formers, now, commit, decision, &[]);
         let names = Names {
             stack,
             whose,
@@ -75,7 +73,11 @@ impl Engine {
         commit: Commit,
     ) -> Result<Checked<'s>, Undecided> {
         let Checked {
-            stack, decision, now, ..
+            stack,
+            decision,
+            now,
+            held,
+            ..
         } = &mut checked;
         // What refuses nothing, or is only looked at, keeps nobody out.
         let speaks = |place: &usize| {
@@ -103,9 +105,16 @@ impl Engine {
                 ..level
             });
         }
-        let decided = self
-            .store
-            .decide_within(&levels, &stack.formers, *now, commit, decision, short)?;
+        let stood = (&*levels, &*stack.formers);
+        let decided = match held {
+            Some(holds) if commit == Commit::Charge => {
+                self.store
+                    .decide_held(stood, *now, decision, Some(short), holds)?
+            }
+            _ => self
+                .store
+                .decide_within(stood.0, stood.1, *now, commit, decision, short)?,
+        };
         if matches!(decided, Within::Short(_)) {
             return Err(Undecided::LedgerAway);
         }

@@ -10,6 +10,7 @@ mod common;
 #[path = "../../../catalog/tests/repository/postgres.rs"]
 mod postgres;
 
+mod alerts;
 mod away;
 mod killed;
 mod load;
