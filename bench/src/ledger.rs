@@ -51,7 +51,14 @@ async fn open(database: &str) -> (Arc<Engine>, Keeping) {
     let engine = engine("algorithm: quota, window: day");
     let repository = Repository::open(database).await.expect("a database");
     let (store, seed) = (engine.store.clone(), engine.seed());
-    let ledger = Arc::new(Ledger::new(repository, store, seed, "local", "bench".into()));
+    let ledger = Arc::new(Ledger::new(
+        repository,
+        store,
+        seed,
+        "local",
+        "bench".into(),
+        Vec::new(),
+    ));
     engine.keep_quotas(ledger.clone());
     (engine, Keeping::start(ledger).expect("a thread"))
 }
@@ -137,6 +144,7 @@ async fn told(repository: &Repository, number: i64, asks: &[Ask], usage: &[Usage
         now: clock::now(),
         asks,
         usage,
+        alerts: &[],
     };
     let started = Instant::now();
     let told = repository.exchange(&exchange).await.expect("an answer");
@@ -169,7 +177,7 @@ fn ask(org: u64, now: u64) -> Ask {
         period: (now - HOUR, now + HOUR),
         generation: 0,
         spent: 0,
-        retracts: 0,
+        unused: 0,
         owes: 0,
         gives: 0,
         needs: 0,

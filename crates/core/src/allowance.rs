@@ -120,9 +120,11 @@ impl Cell {
         } else {
             (0, 0)
         };
-        let held = chunk.granted.saturating_add(unspent);
-        // What was spent without being asked for, beyond what the exchange knew of.
+        // What was spent without being asked for, beyond what the exchange knew of; or what of that was given back since.
         let more = overspent.saturating_sub(chunk.owed);
+        let back = chunk.owed.saturating_sub(overspent);
+        let back = if end == chunk.end { back } else { 0 };
+        let held = chunk.granted.saturating_add(unspent).saturating_add(back);
         let count = chunk.mark.saturating_sub(held).saturating_add(more);
         let allowance = Allowance {
             ceiling: chunk.mark,
@@ -186,6 +188,17 @@ mod tests {
         };
         let cell = Cell([END, 5, 0]).topped_up(&told);
         assert_eq!((cell.count(), cell.unspent(), cell.overspent()), (15, 10, 0));
+    }
+
+    #[test]
+    fn what_is_given_back_while_it_is_told_can_be_spent() {
+        let cell = charged(Cell::default().topped_up(&chunk(10, 10)), 13);
+        let told = Chunk {
+            owed: 3,
+            ..chunk(13, 0)
+        };
+        let cell = Cell([cell.0[0], cell.count() - 5, cell.0[2]]).topped_up(&told);
+        assert_eq!((cell.count(), cell.unspent(), cell.overspent()), (8, 5, 0));
     }
 
     #[test]

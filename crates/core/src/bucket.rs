@@ -12,11 +12,6 @@ use crate::time::{Nanos, Timestamp};
 const MAX_DEBT: u128 = 1 << 120;
 
 #[inline]
-fn debt(cell: Cell) -> u128 {
-    u128::from(cell.0[0]) | u128::from(cell.0[1]) << 64
-}
-
-#[inline]
 fn capacity(rule: &Rule) -> u128 {
     u128::from(rule.capacity) * u128::from(rule.window_ns)
 }
@@ -28,7 +23,7 @@ fn capacity(rule: &Rule) -> u128 {
 pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp, overdraw: bool) -> Cell {
     let at = cell.0[2];
     let then = now.nanos().max(at);
-    let mut owed = debt(cell);
+    let mut owed = cell.debt();
     if !overdraw {
         owed = owed.min(capacity(rule));
     }
@@ -38,12 +33,12 @@ pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp, overdraw: bool) -
 
 #[inline]
 pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {
-    debt(cell) + u128::from(cost) * u128::from(rule.window_ns) <= capacity(rule)
+    cell.debt() + u128::from(cost) * u128::from(rule.window_ns) <= capacity(rule)
 }
 
 #[inline]
 pub(crate) fn charge(rule: &Rule, cell: Cell, cost: u64) -> Cell {
-    let owed = debt(cell) + u128::from(cost) * u128::from(rule.window_ns);
+    let owed = cell.debt() + u128::from(cost) * u128::from(rule.window_ns);
     Cell::owing(owed.min(MAX_DEBT), cell.0[2])
 }
 
@@ -51,12 +46,12 @@ pub(crate) fn charge(rule: &Rule, cell: Cell, cost: u64) -> Cell {
 #[inline]
 pub(crate) fn uncharge(rule: &Rule, cell: Cell, tokens: u64) -> Cell {
     let returned = u128::from(tokens) * u128::from(rule.window_ns);
-    Cell::owing(debt(cell).saturating_sub(returned), cell.0[2])
+    Cell::owing(cell.debt().saturating_sub(returned), cell.0[2])
 }
 
 #[inline]
 pub(crate) fn remaining(rule: &Rule, cell: Cell) -> u64 {
-    let room = capacity(rule).saturating_sub(debt(cell));
+    let room = capacity(rule).saturating_sub(cell.debt());
     // The quotient is at most the capacity; the narrow division is several times faster.
     let tokens = match u64::try_from(room) {
         Ok(room) => room / rule.window_ns,
@@ -67,24 +62,24 @@ pub(crate) fn remaining(rule: &Rule, cell: Cell) -> u64 {
 
 /// The time until the debt is gone: full again, or drained.
 pub(crate) fn reset(rule: &Rule, cell: Cell, now: Timestamp) -> Nanos {
-    lag(cell, now) + drain_time(rule, debt(cell))
+    lag(cell, now) + drain_time(rule, cell.debt())
 }
 
 /// The time until `cost` fits; the caller has checked that it fits at all.
 pub(crate) fn wait(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> Nanos {
-    let owed = debt(cell) + u128::from(cost) * u128::from(rule.window_ns);
+    let owed = cell.debt() + u128::from(cost) * u128::from(rule.window_ns);
     lag(cell, now) + drain_time(rule, owed.saturating_sub(capacity(rule)))
 }
 
 /// How long a request that has just joined the queue waits for its turn: what is ahead of it, drained.
 pub(crate) fn turn(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> Nanos {
     let own = u128::from(cost) * u128::from(rule.window_ns);
-    lag(cell, now) + drain_time(rule, debt(cell).saturating_sub(own))
+    lag(cell, now) + drain_time(rule, cell.debt().saturating_sub(own))
 }
 
 /// Whether it owes no more than it holds, and its own time is not ahead of the clock.
 pub(crate) fn is_within(rule: &Rule, cell: Cell, now: Timestamp) -> bool {
-    cell.0[2] <= now.nanos() && debt(cell) <= capacity(rule)
+    cell.0[2] <= now.nanos() && cell.debt() <= capacity(rule)
 }
 
 /// How far the cell's own time is ahead of a clock that stepped back.

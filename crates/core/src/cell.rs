@@ -23,4 +23,10 @@ impl Cell {
     pub fn owing(debt: u128, at: u64) -> Self {
         Self([debt as u64, (debt >> 64) as u64, at])
     }
+
+    /// What a bucket's cell owes.
+    #[inline]
+    pub fn debt(self) -> u128 {
+        u128::from(self.0[0]) | u128::from(self.0[1]) << 64
+    }
 }

@@ -70,6 +70,25 @@ impl Log {
         }
     }
 
+    /// Takes back up to `cost` of what was admitted at one instant, and nothing of any other.
+    pub fn forgive(&mut self, at: u64, cost: u64) {
+        let place = self.entries.partition_point(|entry| entry.at < at);
+        let Some(entry) = self.entries.get(place).filter(|entry| entry.at == at) else {
+            return;
+        };
+        let before = place
+            .checked_sub(1)
+            .map_or(self.dropped, |last| self.entries[last].total);
+        let own = entry.total.wrapping_sub(before);
+        let back = cost.min(own);
+        for entry in self.entries.range_mut(place..) {
+            entry.total = entry.total.wrapping_sub(back);
+        }
+        if back == own {
+            self.entries.remove(place);
+        }
+    }
+
     /// How many entries are held.
     pub fn len(&self) -> usize {
         self.entries.len()

@@ -38,6 +38,10 @@ impl Bucket {
         self.at = self.at.max(time);
     }
 
+    pub(crate) fn take_less(&mut self, back: u64) {
+        self.owed -= whole(back);
+    }
+
     pub(crate) fn remaining(&self, level: &Level, time: u128) -> u64 {
         let room = whole(level.limit.capacity()) - self.owed(level, time);
         u64::try_from(room.floor().to_integer()).unwrap_or(0)

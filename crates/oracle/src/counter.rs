@@ -57,6 +57,16 @@ impl Counter {
         }
     }
 
+    /// Has taken less after all: what was taken last, at that very instant, was too much by `back`.
+    pub fn take_less(&mut self, back: u64) {
+        match &mut self.0 {
+            State::Bucket(bucket) => bucket.take_less(back),
+            State::Window(window) => window.take_less(back),
+            State::SlidingLog(log) => log.take_less(back),
+            State::SlidingCounter(counter) => counter.take_less(back),
+        }
+    }
+
     /// What is left, rounded down. Of a limit of 0 nothing ever is.
     pub fn remaining(&self, level: &Level, time: u128) -> u64 {
         if level.limit.limit == 0 {

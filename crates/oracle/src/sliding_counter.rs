@@ -31,6 +31,10 @@ impl SlidingCounter {
         self.current += u128::from(level.cost);
     }
 
+    pub(crate) fn take_less(&mut self, back: u64) {
+        self.current -= u128::from(back);
+    }
+
     pub(crate) fn remaining(&self, level: &Level, time: u128) -> u64 {
         let left = whole(level.limit.limit) - self.estimate(level, time);
         u64::try_from(left.floor().to_integer()).unwrap_or(0)

@@ -22,6 +22,12 @@ impl SlidingLog {
         self.entries.push((self.not_before(time), level.cost));
     }
 
+    pub(crate) fn take_less(&mut self, back: u64) {
+        if let Some((_, cost)) = self.entries.last_mut() {
+            *cost -= back;
+        }
+    }
+
     pub(crate) fn remaining(&self, level: &Level, time: u128) -> u64 {
         let left = u128::from(level.limit.limit).saturating_sub(self.used(level, time));
         u64::try_from(left).unwrap_or(u64::MAX)

@@ -26,6 +26,10 @@ impl Window {
         };
     }
 
+    pub(crate) fn take_less(&mut self, back: u64) {
+        self.count -= u128::from(back);
+    }
+
     pub(crate) fn remaining(&self, level: &Level, time: u128) -> u64 {
         let left = u128::from(level.limit.limit).saturating_sub(self.count(time));
         u64::try_from(left).unwrap_or(u64::MAX)

@@ -14,6 +14,9 @@ pub mod v1 {
     include!("generated/tollgate.v1.rs");
 }
 
+/// What all messages are.
+pub use prost::Message;
+
 /// The service as a `FileDescriptorSet`.
 pub const DESCRIPTORS: &[u8] = include_bytes!("generated/tollgate.v1.bin");
 

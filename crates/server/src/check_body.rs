@@ -43,6 +43,8 @@ pub struct CheckBody<'a> {
     dry_run: Option<bool>,
     #[serde(borrow)]
     api_key: Option<Text<'a>>,
+    /// How long a reservation lasts, in reserves only.
+    ttl_ms: Option<u64>,
     /// When the request came, in recorded traffic only.
     #[serde(borrow)]
     at: Option<At<'a>>,
@@ -112,6 +114,7 @@ impl<'a> From<&'a CheckLimitRequest> for CheckBody<'a> {
             }),
             dry_run: request.dry_run,
             api_key: text(&request.api_key),
+            ttl_ms: None,
             at: None,
         }
     }
@@ -121,6 +124,11 @@ impl<'a> CheckBody<'a> {
     /// Whether nothing is to be charged.
     pub fn dry_run(&self) -> bool {
         self.dry_run.unwrap_or(false)
+    }
+
+    /// How long a reservation is to last.
+    pub fn ttl_ms(&self) -> Option<u64> {
+        self.ttl_ms
     }
 
     /// When a recorded request came.
@@ -277,7 +285,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Texts<'a> {
 
 /// A JSON object as pairs; a name that stands twice is an error.
 #[derive(Debug)]
-struct Pairs<'a, V>(Vec<(Text<'a>, V)>);
+pub struct Pairs<'a, V>(pub Vec<(Text<'a>, V)>);
 
 impl<'de: 'a, 'a, V: Deserialize<'de>> Deserialize<'de> for Pairs<'a, V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -15,10 +15,10 @@ use tollgate_catalog::Request;
 use tollgate_catalog::document::Problems;
 use tollgate_catalog::model::{FailMode, PolicySet};
 use tollgate_catalog::snapshot::{Snapshot, Stack};
-use tollgate_core::{CounterKey, Decision, KeySeed, Mode, Timestamp};
+use tollgate_core::{CounterKey, Decision, Former, KeySeed, Level, Mode, Timestamp};
 use tollgate_counters::shared::node::{Answer, Claim, Fail, Fallback};
 use tollgate_counters::shared::{self, SharedStore, Taken};
-use tollgate_counters::{Commit, MemoryStore, StoreFull};
+use tollgate_counters::{Commit, Holds, MemoryStore, StoreFull, Within};
 
 use crate::clock;
 use crate::ledger::{self, Ledger};
@@ -131,6 +131,14 @@ pub struct Checked<'s> {
     pub now: Timestamp,
     /// A fallback decided, because the shared store is away.
     pub degraded: bool,
+    /// What was charged, if that may be given back. Counters of a fleet give nothing back.
+    pub held: Option<Box<Holds>>,
+}
+
+/// Where a decision goes, and what it charges if that may be given back.
+pub(crate) struct Deciding<'a> {
+    pub(crate) decision: &'a mut Decision,
+    pub(crate) held: Option<&'a mut Holds>,
 }
 
 /// When a store decided, and whether a fallback did.
@@ -254,11 +262,18 @@ impl Engine {
     #[inline]
     fn decide_here(&self, checked: &mut Checked<'_>, commit: Commit) -> Result<(), Undecided> {
         let Checked {
-            stack, decision, now, ..
+            stack,
+            decision,
+            now,
+            held,
+            ..
         } = checked;
-        let decided = self
-            .store
-            .decide(&stack.levels, &stack.formers, *now, commit, decision);
+        let mut deciding = Deciding {
+            decision,
+            held: held.as_deref_mut(),
+        };
+        let parts = (&*stack.levels, &*stack.formers);
+        let decided = self.decide_in_store(parts, *now, commit, None, &mut deciding);
         if let Err(full) = decided {
             if !self.shadow_all {
                 return Err(full.into());
@@ -269,6 +284,74 @@ impl Engine {
                 .decide(&stack.levels, &stack.formers, *now, Commit::DryRun, decision)?;
         }
         Ok(())
+    }
+
+    /// Has the store decide a stack: within what a ledger allows if `let_off` says for which quotas it need not, and with
+    /// what is charged held if it may be given back.
+    #[inline]
+    pub(crate) fn decide_in_store(
+        &self,
+        (levels, formers): (&[Level<'_>], &[Former<'_>]),
+        now: Timestamp,
+        commit: Commit,
+        let_off: Option<&[usize]>,
+        deciding: &mut Deciding<'_>,
+    ) -> Result<Within, StoreFull> {
+        let decision = &mut *deciding.decision;
+        match (&mut deciding.held, let_off) {
+            (Some(holds), let_off) if commit == Commit::Charge => {
+                self.store
+                    .decide_held((levels, formers), now, decision, let_off, holds)
+            }
+            (_, Some(let_off)) => self
+                .store
+                .decide_within(levels, formers, now, commit, decision, let_off),
+            (_, None) => {
+                self.store.decide(levels, formers, now, commit, decision)?;
+                Ok(Within::Decided(tollgate_counters::Places::new()))
+            }
+        }
+    }
+
+    /// Decides and charges a request so that it may be given back, perhaps after it had to wait.
+    pub fn check_held<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &Request<'_>,
+        now: Timestamp,
+        heard: Option<Heard>,
+    ) -> Result<Checked<'s>, Undecided> {
+        let mut checked = self.resolve(snapshot, request, now)?;
+        checked.held = Some(Box::default());
+        match heard {
+            None => self.begin(checked, Whose::One(request), Commit::Charge),
+            Some(heard) => self.go_on(checked, Whose::One(request), Commit::Charge, heard),
+        }
+    }
+
+    /// The same, waiting if that must be.
+    pub async fn check_held_in_time<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> Result<Checked<'s>, Undecided> {
+        let mut checked = self.check_held(snapshot, request, now, None);
+        for waits in 1..=MOST_WAITS {
+            match checked {
+                Err(Undecided::Waits(wait)) => {
+                    let heard = wait.answer(waits < MOST_WAITS).await;
+                    checked = self.check_held(snapshot, request, now, Some(heard));
+                }
+                decided => return decided,
+            }
+        }
+        checked
+    }
+
+    /// Whether what was charged can be given back: counters of a fleet can't.
+    pub fn gives_back(&self) -> bool {
+        self.shared.get().is_none()
     }
 
     /// Goes on with a request that had to wait, by the snapshot and at the instant it began with.
@@ -350,6 +433,7 @@ impl Engine {
             decision: Decision::pending(),
             now,
             degraded: false,
+            held: None,
         };
         let stack = &mut checked.stack;
         snapshot.resolve(request, now, stack);

@@ -23,6 +23,7 @@ mod names;
 pub mod org_cap;
 mod outgoing;
 pub mod policies;
+pub mod reservations;
 pub mod resp;
 mod rls;
 pub mod secret;

@@ -22,6 +22,7 @@ use crate::ledger::{Keeping, Ledger};
 use crate::metrics::{IssuerMetrics, Metrics, Origin};
 use crate::org_cap::OrgCap;
 use crate::policies;
+use crate::reservations::{Keys, Reservations};
 use crate::resp::Resp;
 use crate::settings::Settings;
 use crate::tls::{self, Certificates, Handshakes};
@@ -136,6 +137,8 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     let (stop, stopped) = watch::channel(false);
     join_fleet(fleet.as_deref(), &engine).await;
     let ledger = keep_ledger(&settings, fleet.as_deref(), &engine)?;
+    let reservations = Arc::new(Reservations::new(engine.seed(), engine.store.clone()));
+    let keys = Arc::new(Keys::new(engine.seed(), engine.store.clone()));
     let line = listeners.line()?;
     let fail = |error: std::io::Error| format!("could not start: {error}");
     let data_plane = Arc::new(DataPlane {
@@ -146,6 +149,8 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         tokens: settings.data_tokens.clone(),
         jwt,
         org_cap: org_cap(&settings, &engine, &stopped),
+        reservations: reservations.clone(),
+        keys: keys.clone(),
         rls_headers: settings.rls_headers,
     });
     let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
@@ -162,6 +167,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         catalogue: catalogue.clone(),
         fleet: fleet.clone(),
         region: settings.region.clone(),
+        reservations: reservations.clone(),
     });
     look_after(&control_plane, &data_plane, &stopped);
     let admin = tokio::spawn(control_plane::serve(
@@ -172,14 +178,10 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     ));
     let grpc = serve_grpc(&settings, listeners.grpc, data_plane, handshakes, &stopped).map_err(fail)?;
     sweep_counters(&engine, &stopped);
+    sweep_charges(reservations, keys, &stopped);
     if let Some(path) = settings.policies.clone() {
-        tokio::spawn(policies::watch(
-            path,
-            stamp,
-            catalogue.clone(),
-            metrics,
-            stopped.clone(),
-        ));
+        let watched = policies::watch(path, stamp, catalogue.clone(), metrics, stopped.clone());
+        tokio::spawn(watched);
     }
     let member = fleet
         .clone()
@@ -314,6 +316,7 @@ fn keep_ledger(
         engine.seed(),
         &settings.region,
         node,
+        settings.quota_alerts.clone(),
     ));
     engine.keep_quotas(ledger.clone());
     Keeping::start(ledger).map(Some).map_err(|error| fail(&error))
@@ -472,6 +475,16 @@ impl Listeners {
 fn sweep_counters(engine: &Arc<Engine>, stopped: &watch::Receiver<bool>) {
     let swept = engine.store.clone();
     let swept = move || swept.sweep(SWEEP_GROUPS, clock::now());
+    tokio::spawn(sweep(swept, stopped.clone()));
+}
+
+/// Ends reservations whose time has come, and forgets old keys.
+fn sweep_charges(reservations: Arc<Reservations>, keys: Arc<Keys>, stopped: &watch::Receiver<bool>) {
+    let swept = move || {
+        let now = clock::now();
+        reservations.sweep(now);
+        keys.sweep(now);
+    };
     tokio::spawn(sweep(swept, stopped.clone()));
 }
 

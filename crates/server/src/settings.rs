@@ -117,6 +117,9 @@ pub struct Flags {
     /// Decide at most this many requests of one org a second, whatever is decided [default: as many as come]
     #[arg(long, env = "TOLLGATE_MAX_ORG_RATE", value_name = "NUMBER")]
     pub max_org_rate: Option<usize>,
+    /// Note when so many percent of a quota are used, `off` for never [default: 50,80,100]
+    #[arg(long, env = "TOLLGATE_QUOTA_ALERTS", value_name = "LIST")]
+    pub quota_alerts: Option<String>,
     /// Threads that serve the data plane [default: one for each core]
     #[arg(long, env = "TOLLGATE_THREADS", value_name = "NUMBER")]
     pub threads: Option<usize>,
@@ -184,6 +187,8 @@ pub struct Settings {
     pub max_org_waiting: usize,
     /// Requests of one org that are decided in a second at most.
     pub max_org_rate: Option<usize>,
+    /// From which parts of a quota on somebody is told, in percent.
+    pub quota_alerts: Vec<u8>,
     /// Threads of the data plane.
     pub threads: usize,
     /// Refuse nothing.
@@ -251,6 +256,7 @@ impl Settings {
                 Some(rate) => Some(at_least_one("max-org-rate", Some(rate), 1)?),
                 None => None,
             },
+            quota_alerts: read_alerts(flags.quota_alerts.as_deref().unwrap_or("50,80,100"))?,
             threads: at_least_one("threads", flags.threads, cores())?,
             shadow_all: flags.shadow_all.unwrap_or(false),
         };
@@ -311,6 +317,7 @@ impl Flags {
             max_connections: self.max_connections.or(file.max_connections),
             max_org_waiting: self.max_org_waiting.or(file.max_org_waiting),
             max_org_rate: self.max_org_rate.or(file.max_org_rate),
+            quota_alerts: self.quota_alerts.or(file.quota_alerts),
             threads: self.threads.or(file.threads),
             insecure_bind: self.insecure_bind || file.insecure_bind,
             shadow_all: self.shadow_all.or(file.shadow_all),
@@ -373,6 +380,7 @@ fn read_config(path: &Path) -> Result<Flags, String> {
         policies: text("policies", &mut problems).map(PathBuf::from),
         headers: text("headers", &mut problems),
         region: text("region", &mut problems),
+        quota_alerts: text("quota-alerts", &mut problems),
         trusted_proxies: text("trusted-proxies", &mut problems),
         ..Flags::default()
     };
@@ -433,6 +441,22 @@ fn read_networks(list: &str) -> Result<Vec<IpNet>, String> {
         network.map_err(|_| format!("--trusted-proxies: `{name}` is not a network such as 10.0.0.0/8"))
     };
     names.map(read).collect()
+}
+
+/// Percentages in rising order, each once.
+fn read_alerts(list: &str) -> Result<Vec<u8>, String> {
+    if list.trim() == "off" {
+        return Ok(Vec::new());
+    }
+    let read = |name: &str| {
+        let percent = name.trim().parse::<u8>().ok();
+        let percent = percent.filter(|percent| (1..=100).contains(percent));
+        percent.ok_or_else(|| format!("--quota-alerts: `{name}` is not a number from 1 to 100"))
+    };
+    let mut alerts = list.split(',').map(read).collect::<Result<Vec<u8>, String>>()?;
+    alerts.sort_unstable();
+    alerts.dedup();
+    Ok(alerts)
 }
 
 fn at_least_one(name: &str, given: Option<usize>, default: usize) -> Result<usize, String> {

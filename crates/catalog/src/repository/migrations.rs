@@ -79,6 +79,16 @@ static STEPS: &[Step] = &[
     ),
     "CREATE INDEX tollgate_usage_by_age ON tollgate_usage (at_ms)",
     },
+    step! { |text|
+    "ALTER TABLE tollgate_ledger ADD COLUMN alerted BIGINT NOT NULL DEFAULT 0",
+    concat!(
+        "CREATE TABLE tollgate_outbox (",
+        "id ", text!(), " PRIMARY KEY, region ", text!(), ", kind ", text!(), ", org ", text!(), ", body ", text!(), ", ",
+        "at_ms BIGINT NOT NULL, sent_ms BIGINT NOT NULL)",
+    ),
+    "CREATE INDEX tollgate_outbox_of_org ON tollgate_outbox (region, org, kind, at_ms)",
+    "CREATE INDEX tollgate_outbox_unsent ON tollgate_outbox (sent_ms, at_ms)",
+    },
 ];
 
 impl Repository {

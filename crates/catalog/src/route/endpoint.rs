@@ -47,6 +47,16 @@ pub struct Endpoint<'a> {
     path: Cow<'a, [u8]>,
 }
 
+impl Endpoint<'_> {
+    /// The same, to be kept.
+    pub fn to_static(&self) -> Endpoint<'static> {
+        Endpoint {
+            method: self.method.as_deref().map(|method| Cow::Owned(method.to_owned())),
+            path: Cow::Owned(self.path.to_vec()),
+        }
+    }
+}
+
 impl<'a> Endpoint<'a> {
     /// Reads `METHOD /path` or `/path`.
     pub fn parse(text: &'a str) -> Result<Self, EndpointError> {

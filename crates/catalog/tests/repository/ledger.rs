@@ -19,6 +19,7 @@ cases!(
     grants_nothing_for_rows_that_are_gone,
     is_corrected_by_hand,
     adds_usage_up,
+    alerts_once_for_each_period_and_threshold,
     takes_ten_thousand_rows_at_once
 );
 
@@ -41,7 +42,7 @@ fn ask(number: u64, limit: u64) -> Ask {
         period: (20_000 * DAY, 20_001 * DAY),
         generation: 0,
         spent: 0,
-        retracts: 0,
+        unused: 0,
         owes: 0,
         gives: 0,
         needs: 0,
@@ -59,6 +60,7 @@ async fn exchange(repository: &Repository, number: i64, now: u64, asks: &[Ask]) 
         now: Timestamp::from_nanos(now),
         asks,
         usage: &[],
+        alerts: &[],
     };
     repository.exchange(&exchange).await.unwrap()
 }
@@ -88,6 +90,7 @@ async fn grants_no_more_than_the_limit_to_many_nodes(database: Database) {
                     now: Timestamp::from_nanos(NOW),
                     asks: &asks,
                     usage: &[],
+                    alerts: &[],
                 };
                 let told = repository.exchange(&exchange).await.unwrap();
                 for (place, told) in told.iter().enumerate() {
@@ -140,6 +143,7 @@ async fn keeps_what_was_granted(database: Database) {
         now: Timestamp::from_nanos(NOW),
         asks: &[ask(1, 100)],
         usage: &[],
+        alerts: &[],
     };
     assert_eq!(again.exchange(&elsewhere).await.unwrap()[0].row.mark, 0);
 }
@@ -353,6 +357,7 @@ async fn adds_usage_up(database: Database) {
             now: Timestamp::from_nanos(NOW),
             asks: &[],
             usage: &usage,
+            alerts: &[],
         };
         repository.exchange(&exchange).await.unwrap();
     }
@@ -396,4 +401,54 @@ async fn takes_ten_thousand_rows_at_once(database: Database) {
     let told = exchange(&repository, 2, NOW, &reports).await;
     println!("{}: 10,000 rows in {:?}", repository.backend(), started.elapsed());
     assert!(told.iter().all(|told| told.row.used == 1 && told.row.mark == 2));
+}
+
+async fn alerts_once_for_each_period_and_threshold(database: Database) {
+    let nodes = [database.open().await, database.open().await];
+    let tell = async |node: usize, number: i64, now: u64, generation: u64, spent: u64| {
+        let ask = Ask {
+            generation,
+            spent,
+            owes: spent,
+            period: (now / DAY * DAY, (now / DAY + 1) * DAY),
+            label: r#"{"policyId":"day"}"#.to_owned(),
+            ..ask(1, 100)
+        };
+        let exchange = Exchange {
+            region: "local",
+            node: ["a", "b"][node],
+            number,
+            now: Timestamp::from_nanos(now),
+            asks: &[ask],
+            usage: &[],
+            alerts: &[50, 80, 100],
+        };
+        nodes[node].exchange(&exchange).await.unwrap();
+    };
+    tell(0, 1, NOW, 0, 30).await;
+    tell(1, 1, NOW, 0, 30).await;
+    tell(0, 2, NOW, 1, 30).await;
+    tell(1, 2, NOW + 1_000_000_000, 1, 30).await;
+    tell(0, 3, NOW + DAY, 0, 55).await;
+    let later = database.open().await;
+    let found = later.alerts_of("local", "acme", 0).await.unwrap();
+    let found: Vec<_> = found
+        .iter()
+        .map(|alert| (alert.starts / DAY, alert.threshold))
+        .collect();
+    assert_eq!(found, [(20_000, 50), (20_000, 80), (20_000, 100), (20_001, 50)]);
+    assert_eq!(later.alerts_of("local", "other", 0).await.unwrap(), []);
+    assert_eq!(later.alerts_of("other", "acme", 0).await.unwrap(), []);
+    let unsent = later.unsent(10).await.unwrap();
+    assert_eq!((unsent.len(), &*unsent[0].org), (4, "acme"));
+    assert!(
+        unsent[0].body.contains(r#""policyId":"day""#),
+        "{}",
+        unsent[0].body
+    );
+    later
+        .sent(&unsent[0].id, Timestamp::from_nanos(NOW))
+        .await
+        .unwrap();
+    assert_eq!(later.unsent(10).await.unwrap(), unsent[1..]);
 }

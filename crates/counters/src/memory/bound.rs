@@ -3,15 +3,20 @@
 use tollgate_core::{Allowance, Cell, Level, Mode, Outcome};
 
 use super::Places;
+use super::held::Held;
 
 /// A bound that is asked about each level while the shards are locked.
 pub(super) trait Bound {
+    /// What is charged may be given back.
+    const HOLDS: bool = false;
     /// Sees a level that was looked at.
     fn look(&mut self, place: usize, level: &Level<'_>, outcome: &Outcome);
     /// Whether the stack can't be decided.
     fn is_short(&mut self, allowed: bool) -> bool;
     /// Sees the cell of a level that is charged.
     fn charged(&mut self, place: usize, level: &Level<'_>, cell: Cell);
+    /// Takes what was charged and may be given back.
+    fn held(&mut self, _: Held) {}
     /// What it found.
     fn places(self) -> Places;
 }

@@ -58,6 +58,11 @@ impl Directory {
         self.segments[at.segment as usize].set(at.slot, cell, expires);
     }
 
+    /// Overwrites a cell, which expires when it did.
+    pub(super) fn amend(&mut self, at: Place, cell: Cell) {
+        self.segments[at.segment as usize].amend(at.slot, cell);
+    }
+
     /// Adds a cell that is not there yet.
     pub(super) fn insert(&mut self, identity: Identity, cell: Cell, expires: u32) {
         let mut segment = self.segment_of(identity);

@@ -5,7 +5,7 @@
 //! busy org touches therefore stand beside the lock. A hot cell's place in the table is kept for it, out of
 //! date and marked as never expiring, until it cools down and is written back.
 
-use tollgate_core::{Algorithm, Cell, CounterKey, Level, Mode, Rule, Timestamp};
+use tollgate_core::{Algorithm, Cell, CounterKey, Level, Mode, Rule, Timestamp, Whence};
 
 use super::segment::Identity;
 use super::shard::{Found, Shard};
@@ -26,6 +26,8 @@ pub(super) struct Front {
     heat: [u8; HOT],
     /// Counts cells that were not hot, so that only now and then one becomes it.
     others: u8,
+    /// Some bucket may be given something back.
+    may_return: bool,
 }
 
 const HOT: usize = 4;
@@ -131,9 +133,59 @@ impl Front {
             Found::Cell(_) | Found::Hot(_) => {
                 let overdraw = level.mode == Mode::Soft;
                 let cell = level.rule.advance(cell, level.calendar, now, overdraw);
-                self.store(found, level, level.rule.uncharge(cell, level.cost), now);
+                let less = level.rule.uncharge(cell, level.cost);
+                self.store(found, level, less, now);
+                if matches!(level.rule.whence(less), Whence::Debt { .. }) {
+                    self.dip(level.key, less.debt());
+                }
             }
         }
+    }
+
+    /// Overwrites a cell that was found, which can be forgotten when it could before.
+    pub(super) fn amend(&mut self, found: Found, cell: Cell) {
+        match found {
+            Found::Hot(place) => self.cells[place] = cell,
+            Found::Cell(_) | Found::Absent | Found::Log(..) => self.shard.amend(found, cell),
+        }
+    }
+
+    /// Whether a bucket of this shard may be given something back.
+    #[inline]
+    pub(super) fn may_return(&self) -> bool {
+        self.may_return
+    }
+
+    /// Notes how little a bucket owes.
+    pub(super) fn dip(&mut self, key: CounterKey, owed: u128) {
+        if let Some(dips) = self.shard.dips.get_mut(&key.identity()) {
+            dips.dip(owed);
+        }
+    }
+
+    /// Begins to remember how little a bucket owes after a charge.
+    pub(super) fn open(&mut self, key: CounterKey, owed: u128) -> u64 {
+        self.may_return = true;
+        self.shard.dips.entry(key.identity()).or_default().open(owed)
+    }
+
+    /// Ends that with a charge of which so much was not used, and says how much of that is given back.
+    pub(super) fn close(&mut self, key: CounterKey, ticket: u64, unused: u128) -> u128 {
+        let dips = &mut self.shard.dips;
+        let Some(known) = dips.get_mut(&key.identity()) else {
+            return 0;
+        };
+        let back = known.close(ticket, unused);
+        if known.is_empty() {
+            dips.remove(&key.identity());
+        }
+        self.may_return = !dips.is_empty();
+        back
+    }
+
+    /// Takes back what a log admitted at an instant.
+    pub(super) fn forgive(&mut self, key: CounterKey, at: u64, cost: u64) {
+        self.shard.forgive(key.identity(), at, cost);
     }
 
     /// Adds a counter that was absent.

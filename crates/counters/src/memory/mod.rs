@@ -6,9 +6,11 @@
 //! add others. The locks are let go before anything is divided or shown.
 
 mod bound;
+mod dips;
 mod directory;
 mod formers;
 mod front;
+mod held;
 mod segment;
 mod shard;
 mod tick;
@@ -20,7 +22,10 @@ use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use bound::{Bound, OfLedger, Unbounded};
 use formers::inherit;
 use front::Front;
+use held::{Holding, trace};
 use shard::Found;
+
+pub use held::{Held, Holds};
 
 /// Whether a decision is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,6 +163,29 @@ impl MemoryStore {
         self.decide_with((levels, formers), now, commit, decision, OfLedger::new(let_off))
     }
 
+    /// Decides and charges a stack, with a ledger's quotas if `let_off` says which of them it does not keep, and has what is
+    /// charged held.
+    pub fn decide_held(
+        &self,
+        stack: (&[Level<'_>], &[Former<'_>]),
+        now: Timestamp,
+        decision: &mut Decision,
+        let_off: Option<&[usize]>,
+        holds: &mut Holds,
+    ) -> Result<Within, StoreFull> {
+        let commit = Commit::Charge;
+        match let_off {
+            None => {
+                let bound = Unbounded;
+                self.decide_with(stack, now, commit, decision, Holding { bound, holds })
+            }
+            Some(let_off) => {
+                let bound = OfLedger::new(let_off);
+                self.decide_with(stack, now, commit, decision, Holding { bound, holds })
+            }
+        }
+    }
+
     #[inline]
     fn decide_with<B: Bound>(
         &self,
@@ -269,6 +297,9 @@ impl MemoryStore {
         }
         for charge in charges(levels, &found, &decision.outcomes) {
             bound.charged(charge.place, charge.level, charge.cell);
+            if B::HOLDS || shards.shard(charge.level.home).may_return() {
+                trace(shards.shard(charge.level.home), &charge, bound);
+            }
             if !matches!(charge.found, Found::Absent) {
                 let shard = shards.shard(charge.level.home);
                 let before = shard.weight();
@@ -307,21 +338,6 @@ impl MemoryStore {
         }
     }
 
-    /// Takes back what quotas were charged by a stack, each in the period that it was charged in.
-    pub fn take_back(&self, levels: &[Level<'_>], outcomes: &Outcomes, now: Timestamp) {
-        for (place, level) in levels.iter().enumerate() {
-            if counts(levels, outcomes, place) {
-                let end = outcomes[place].cell.0[0];
-                let take_back = |cell: Option<Cell>| {
-                    let cell = cell.filter(|cell| cell.0[0] == end)?;
-                    Some(level.rule.uncharge(cell, level.cost))
-                };
-                // It needs no room: what is gone is not put back.
-                let _ = self.amend(level.key, level.home, now, take_back);
-            }
-        }
-    }
-
     /// Forgets counters that are as good as untouched in the next shard, looking at no more than `groups`
     /// groups. Called in the background, again and again.
     pub fn sweep(&self, groups: usize, now: Timestamp) {
@@ -349,7 +365,10 @@ impl MemoryStore {
     /// Locks every shard of the stack in ascending order, the order that makes a deadlock impossible.
     fn lock_many(&self, levels: &[Level<'_>], formers: &[Former<'_>]) -> Many<'_> {
         let homes = levels.iter().map(|level| level.home);
-        let homes = homes.chain(formers.iter().map(|former| former.home));
+        self.lock_homes(homes.chain(formers.iter().map(|former| former.home)))
+    }
+
+    fn lock_homes(&self, homes: impl Iterator<Item = u64>) -> Many<'_> {
         let mut wanted: SmallVec<[usize; 8]> = homes.map(shard_index).collect();
         wanted.sort_unstable();
         wanted.dedup();

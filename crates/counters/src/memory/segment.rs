@@ -97,6 +97,10 @@ impl Segment {
         entry.expires = expires;
     }
 
+    pub(super) fn amend(&mut self, at: Slot, cell: Cell) {
+        self.groups[at.group as usize].entries[usize::from(at.index)].cell = cell;
+    }
+
     /// Adds a cell that is not there yet.
     pub(super) fn insert(&mut self, identity: Identity, cell: Cell, expires: u32) {
         if self.len + self.graves >= room(self.groups.len()) {

@@ -1,7 +1,11 @@
 //! The counters of the orgs that share a lock.
 
+use std::collections::HashMap;
+
+use foldhash::quality::RandomState;
 use tollgate_core::{Algorithm, Cell, CounterKey, Log, Rule, Timestamp};
 
+use super::dips::Dips;
 use super::directory::{Directory, Place};
 use super::segment::Identity;
 
@@ -25,6 +29,8 @@ pub(super) struct Shard {
     log_entries: Directory,
     logs: Vec<Log>,
     free_logs: Vec<usize>,
+    /// Of buckets that may be given something back.
+    pub(super) dips: HashMap<Identity, Dips, RandomState>,
     /// What is held, in counters' worth of memory.
     weight: usize,
 }
@@ -91,6 +97,24 @@ impl Shard {
         log.take_back(cost);
         log.trim();
         self.weight -= before - log_weight(log);
+    }
+
+    /// Takes back what a log admitted at an instant.
+    pub(super) fn forgive(&mut self, identity: Identity, at: u64, cost: u64) {
+        let Some(place) = self.log_entries.find(identity) else {
+            return;
+        };
+        let log = &mut self.logs[log_index(self.log_entries.get(place))];
+        let before = log_weight(log);
+        log.forgive(at, cost);
+        self.weight -= before - log_weight(log);
+    }
+
+    /// Overwrites a cell that was found, which expires when it did.
+    pub(super) fn amend(&mut self, found: Found, cell: Cell) {
+        if let Found::Cell(place) = found {
+            self.cells.amend(place, cell);
+        }
     }
 
     /// Overwrites a cell that is there, wherever it is by now.

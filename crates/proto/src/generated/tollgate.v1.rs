@@ -39,6 +39,9 @@ pub struct CheckLimitRequest {
     /// Whether the answer is to have the headers that a client should be told by.
     #[prost(bool, optional, tag = "13")]
     pub with_headers: ::core::option::Option<bool>,
+    /// The same request with the same key is decided and charged once, and gets the same answer for an hour. Not in batches.
+    #[prost(string, optional, tag = "14")]
+    pub idempotency_key: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// A decision.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -141,6 +144,54 @@ pub struct CheckLimitsResponse {
     /// One for each request, in order.
     #[prost(message, repeated, tag = "1")]
     pub decisions: ::prost::alloc::vec::Vec<CheckLimitResponse>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReserveRequest {
+    /// With the most that it may cost.
+    #[prost(message, optional, tag = "1")]
+    pub check: ::core::option::Option<CheckLimitRequest>,
+    /// How long it may take to be settled; then it is charged in full. 60,000 if left out, at most 3,600,000.
+    #[prost(uint64, optional, tag = "2")]
+    pub ttl_ms: ::core::option::Option<u64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ReserveResponse {
+    #[prost(message, optional, tag = "1")]
+    pub decision: ::core::option::Option<CheckLimitResponse>,
+    /// Absent if the request was refused.
+    #[prost(string, optional, tag = "2")]
+    pub reservation_id: ::core::option::Option<::prost::alloc::string::String>,
+    /// RFC 3339.
+    #[prost(string, optional, tag = "3")]
+    pub expires_at: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SettleRequest {
+    #[prost(string, tag = "1")]
+    pub reservation_id: ::prost::alloc::string::String,
+    /// What it cost. As reserved if left out, where there are costs in other units.
+    #[prost(uint64, optional, tag = "2")]
+    pub actual_cost: ::core::option::Option<u64>,
+    /// What it cost in other units that were reserved; as reserved in those that are left out.
+    #[prost(map = "string, uint64", tag = "3")]
+    pub actual_costs: ::std::collections::HashMap<::prost::alloc::string::String, u64>,
+    #[prost(string, optional, tag = "4")]
+    pub idempotency_key: ::core::option::Option<::prost::alloc::string::String>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SettleResponse {
+    #[prost(string, tag = "1")]
+    pub reservation_id: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub reserved_cost: u64,
+    #[prost(uint64, tag = "3")]
+    pub actual_cost: u64,
+    /// What went back.
+    #[prost(uint64, tag = "4")]
+    pub returned_cost: u64,
+    /// What was charged beyond the reservation.
+    #[prost(uint64, tag = "5")]
+    pub extra_cost: u64,
 }
 /// Generated client implementations.
 pub mod rate_limiter_client {
@@ -275,6 +326,55 @@ pub mod rate_limiter_client {
                 .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "CheckLimits"));
             self.inner.unary(req, path, codec).await
         }
+        /// Decides a request whose cost is known only afterwards, and charges the most that it may cost.
+        pub async fn reserve(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ReserveRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ReserveResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tollgate.v1.RateLimiter/Reserve",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "Reserve"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Says what a reserved request really cost. The rest goes back; more than reserved is charged if there is room, else
+        /// the status is ABORTED and the reservation stays. NOT_FOUND is a reservation that this node does not know,
+        /// FAILED_PRECONDITION one that was settled or has expired.
+        pub async fn settle(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SettleRequest>,
+        ) -> std::result::Result<tonic::Response<super::SettleResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tollgate.v1.RateLimiter/Settle",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "Settle"));
+            self.inner.unary(req, path, codec).await
+        }
     }
 }
 /// Generated server implementations.
@@ -307,6 +407,18 @@ pub mod rate_limiter_server {
             tonic::Response<super::CheckLimitsResponse>,
             tonic::Status,
         >;
+        /// Decides a request whose cost is known only afterwards, and charges the most that it may cost.
+        async fn reserve(
+            &self,
+            request: tonic::Request<super::ReserveRequest>,
+        ) -> std::result::Result<tonic::Response<super::ReserveResponse>, tonic::Status>;
+        /// Says what a reserved request really cost. The rest goes back; more than reserved is charged if there is room, else
+        /// the status is ABORTED and the reservation stays. NOT_FOUND is a reservation that this node does not know,
+        /// FAILED_PRECONDITION one that was settled or has expired.
+        async fn settle(
+            &self,
+            request: tonic::Request<super::SettleRequest>,
+        ) -> std::result::Result<tonic::Response<super::SettleResponse>, tonic::Status>;
     }
     /// Decides whether requests may go on. What is said here of fields holds for the JSON of `/v1/check` as well: the
     /// names are the same, in camelCase there.
@@ -461,6 +573,96 @@ pub mod rate_limiter_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = CheckLimitsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tollgate.v1.RateLimiter/Reserve" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReserveSvc<T: RateLimiter>(pub Arc<T>);
+                    impl<
+                        T: RateLimiter,
+                    > tonic::server::UnaryService<super::ReserveRequest>
+                    for ReserveSvc<T> {
+                        type Response = super::ReserveResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ReserveRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RateLimiter>::reserve(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReserveSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tollgate.v1.RateLimiter/Settle" => {
+                    #[allow(non_camel_case_types)]
+                    struct SettleSvc<T: RateLimiter>(pub Arc<T>);
+                    impl<
+                        T: RateLimiter,
+                    > tonic::server::UnaryService<super::SettleRequest>
+                    for SettleSvc<T> {
+                        type Response = super::SettleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SettleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RateLimiter>::settle(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SettleSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

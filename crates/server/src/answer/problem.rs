@@ -71,6 +71,16 @@ impl Problem {
         }
     }
 
+    /// It was there, and is over.
+    pub fn gone(detail: impl Into<String>) -> Self {
+        Self {
+            status: 410,
+            error: "gone",
+            title: "Gone",
+            detail: detail.into(),
+        }
+    }
+
     /// A condition of the request does not hold.
     pub fn precondition(detail: impl Into<String>) -> Self {
         Self {

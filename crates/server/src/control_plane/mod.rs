@@ -54,6 +54,7 @@ use crate::catalogue::Catalogue;
 use crate::engine::Engine;
 use crate::fleet::Fleet;
 use crate::metrics::Metrics;
+use crate::reservations::Reservations;
 use openapi::{Served, Shape};
 use route::Group;
 
@@ -80,6 +81,8 @@ pub struct ControlPlane {
     pub fleet: Option<Arc<Fleet>>,
     /// The region's name.
     pub region: String,
+    /// What is reserved on this node.
+    pub reservations: Arc<Reservations>,
 }
 
 /// The largest body an admin route reads.

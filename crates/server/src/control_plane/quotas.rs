@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tollgate_catalog::model::Dimension;
-use tollgate_catalog::repository::{Answering, Corrected, Correcting, Correction, Kept};
+use tollgate_catalog::repository::{Alerted, Answering, Corrected, Correcting, Correction, Kept};
 use tollgate_catalog::snapshot::{Effective, Limit, Snapshot};
 use tollgate_core::calendar::to_jiff;
 use tollgate_core::{MAX_LIMIT, Mode, Timestamp};
@@ -73,6 +73,11 @@ pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
     let rows = rows.await.map_err(WriteError::from)?;
     let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == limit);
     let next = rows.last().filter(|_| full).map(Kept::id);
+    let oldest = rows.iter().map(|kept| kept.row.starts).min().unwrap_or(0);
+    let alerts = ledger
+        .repository()
+        .alerts_of(ledger.region(), &org, oldest / 1_000_000);
+    let alerts = alerts.await.map_err(WriteError::from)?;
     let (snapshot, now) = (ask.plane.engine.snapshot_full(), clock::now());
     let effective = snapshot.effective(&org, now);
     let tenant = ask.caller.role.within_org();
@@ -83,7 +88,10 @@ pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
     };
     let current = rows.into_iter().filter(|kept| !kept.row.is_over(now));
     let current = current.map(|kept| at_present(&effective, kept));
-    let mut items: Vec<Value> = current.map(|kept| shown(&kept, now)).collect();
+    let reserved = ask.plane.reservations.reserved(&org, now);
+    let reserved = |kept: &Kept| reserved.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
+    let item = |kept: Kept| with_alerts(shown(&kept, reserved(&kept), now), &kept, &alerts);
+    let mut items: Vec<Value> = current.map(item).collect();
     if after.is_none() {
         let untouched = untouched(&snapshot, &org, &items, now);
         items.extend(untouched);
@@ -104,7 +112,10 @@ pub(super) async fn post(Path((org, id)): Path<(String, String)>, ask: Ask) -> A
         // What this node has spent and not told yet was spent before.
         ledger.refresh(&org).await;
         let author = ask.author(&reason);
-        let answer = |kept: &Kept| super::idempotency::kept(&Answer::ok(shown(kept, clock::now())));
+        let open = ask.plane.reservations.reserved(&org, clock::now());
+        let reserved = |kept: &Kept| open.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
+        let answer =
+            |kept: &Kept| super::idempotency::kept(&Answer::ok(shown(kept, reserved(kept), clock::now())));
         let correcting = Correcting {
             place: (ledger.region(), &org, &name),
             correction,
@@ -119,7 +130,7 @@ pub(super) async fn post(Path((org, id)): Path<(String, String)>, ask: Ask) -> A
         match corrected.map_err(WriteError::from)? {
             Corrected::Done(rows) => {
                 ledger.refresh(&org).await;
-                Ok(Answer::ok(shown(&rows[1], clock::now())))
+                Ok(Answer::ok(shown(&rows[1], reserved(&rows[1]), clock::now())))
             }
             Corrected::Absent => Err(Problem::not_found()),
             Corrected::Overtaken => Err(WriteError::Overtaken.into()),
@@ -201,11 +212,27 @@ fn at_present(effective: &[Effective<'_>], mut kept: Kept) -> Kept {
 }
 
 /// A row of the ledger.
-fn shown(kept: &Kept, now: Timestamp) -> Value {
+fn shown(kept: &Kept, reserved: u64, now: Timestamp) -> Value {
     let row = &kept.row;
     let mut item: Value = serde_json::from_str(&kept.label).unwrap_or_else(|_| json!({}));
     item["quotaId"] = json!(kept.id());
-    tell(&mut item, kept.limit, row.used, (row.starts, row.ends), now);
+    // What is reserved was charged, too.
+    let reserved = reserved.min(row.used);
+    let counts = (row.used - reserved, reserved);
+    tell(&mut item, kept.limit, counts, (row.starts, row.ends), now);
+    item
+}
+
+/// An item with the alerts of its period.
+fn with_alerts(mut item: Value, kept: &Kept, alerts: &[Alerted]) -> Value {
+    let own = alerts
+        .iter()
+        .filter(|alert| (alert.name, alert.starts) == (kept.name, kept.row.starts));
+    let told = own.map(|alert| {
+        let at = Timestamp::from_millis(alert.at_ms).unwrap_or(Timestamp::EPOCH);
+        json!({"threshold": alert.threshold, "at": to_jiff(at).to_string()})
+    });
+    item["alerts"] = told.collect();
     item
 }
 
@@ -225,19 +252,32 @@ fn untouched(snapshot: &Snapshot, org: &str, items: &[Value], now: Timestamp) ->
             "unit": limit.unit,
             "environment": "live",
         });
-        tell(&mut item, limit.rule.limit, 0, (start.nanos(), end.nanos()), now);
+        tell(
+            &mut item,
+            limit.rule.limit,
+            (0, 0),
+            (start.nanos(), end.nanos()),
+            now,
+        );
         Some(item)
     };
     untouched.filter_map(item).collect()
 }
 
 /// Says what was used of a limit in a period.
-fn tell(item: &mut Value, limit: u64, used: u64, (start, end): (u64, u64), now: Timestamp) {
+fn tell(
+    item: &mut Value,
+    limit: u64,
+    (used, reserved): (u64, u64),
+    (start, end): (u64, u64),
+    now: Timestamp,
+) {
     let at = |nanos: u64| json!(to_jiff(Timestamp::from_nanos(nanos)).to_string());
     item["limit"] = json!(limit);
     item["used"] = json!(used);
-    item["reserved"] = json!(0);
-    item["remaining"] = json!(limit.saturating_sub(used));
+    item["reserved"] = json!(reserved);
+    item["alerts"] = json!([]);
+    item["remaining"] = json!(limit.saturating_sub(used).saturating_sub(reserved));
     item["periodStart"] = at(start);
     item["periodEnd"] = at(end);
     item["nextReset"] = at(end);

@@ -27,22 +27,30 @@ pub(super) fn group() -> Group {
         name: "Statements",
         about: "What an org used in a month.",
         routes: vec![
-            Route::get(
+            route(
                 "/v1/orgs/{orgId}/quotas/statement",
-                get,
                 "getStatement",
                 "Show what an org used in a month",
-            )
-            .says(
-                "Allowed and denied requests and their cost, by app, class of endpoint and environment, in a calendar month of \
-                 the org's time zone. What nodes let through in the last second may be missing.",
-            )
-            .by(Rule::ReadOrg)
-            .asks("month")
-            .asks("statementFormat")
-            .answers(200, reply()),
+            ),
+            route(
+                "/v1/orgs/{orgId}/statement",
+                "getStatementShort",
+                "Show what an org used in a month, by a shorter path",
+            ),
         ],
     }
+}
+
+fn route(path: &'static str, name: &'static str, title: &'static str) -> Route {
+    Route::get(path, get, name, title)
+        .says(
+            "Allowed and denied requests and their cost, by app, class of endpoint and environment, in a calendar month of \
+             the org's time zone. What nodes let through in the last second may be missing.",
+        )
+        .by(Rule::ReadOrg)
+        .asks("month")
+        .asks("statementFormat")
+        .answers(200, reply())
 }
 
 fn reply() -> Value {
@@ -108,7 +116,7 @@ fn document(org: &str, usage: &[Usage], (start, end): (Timestamp, Timestamp)) ->
         "items": items.collect::<Vec<_>>(),
         "allowed": sum(|used| used.allowed),
         "denied": sum(|used| used.denied),
-        "cost": sum(|used| used.cost),
+        "cost": usage.iter().map(|used| used.cost).fold(0, i64::saturating_add),
     })
 }
 

@@ -12,6 +12,7 @@ use tollgate_catalog::{Request, RequestError};
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
+use super::check::How;
 use super::forwarded::{client_address, either, header, path_of};
 use super::head::Head;
 use super::reply::Reply;
@@ -47,7 +48,7 @@ pub(super) fn answer(
             ..Request::new()
         }
     };
-    let checked = plane.decide(turn, &request, Commit::Charge, turn.answer.take());
+    let checked = plane.decide(turn, &request, How::Plain(Commit::Charge), turn.answer.take());
     let checked = checked?;
     if !checked.decision.allowed {
         refuse(&checked, deny_403, reply);

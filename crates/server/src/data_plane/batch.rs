@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tollgate_counters::Commit;
 
-use super::check::{read, write_item};
+use super::check::{How, read, write_item};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
 use crate::answer::{Problem, write_problem};
@@ -114,7 +114,7 @@ pub(super) fn answer(
             Commit::Charge
         };
         let mut out = Vec::new();
-        match plane.decide(turn, request, commit, answer) {
+        match plane.decide(turn, request, How::Plain(commit), answer) {
             Ok(checked) => write_item(&checked, &mut out),
             Err(Undecided::Waits(wait)) => {
                 items[index] = Item::Waits(wait, times);

@@ -1,14 +1,18 @@
 //! `POST /v1/check`: one decision.
 
+use std::sync::Arc;
+
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
+use super::keyed::{Keyed, kept_until};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered, query_value};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers};
 use crate::check_body::{BodyError, CheckBody, read_object};
 use crate::engine::{Checked, Heard, Undecided};
+use crate::reservations::{Bill, OrgMark, Undo};
 
 pub(super) fn answer(
     plane: &DataPlane,
@@ -16,11 +20,7 @@ pub(super) fn answer(
     turn: &Turn,
     reply: &mut Reply,
 ) -> Result<(), Unanswered> {
-    let always_200 = match query_value(asked.head.query, "status") {
-        None => false,
-        Some("200") => true,
-        Some(_) => return Err(Problem::bad_request("`status` can only be 200.").into()),
-    };
+    let always_200 = always_200(asked)?;
     let body = read(asked.body)?;
     let request = body.request(Some(turn.snapshot()), turn.now);
     let request = request.map_err(Problem::from)?;
@@ -29,19 +29,56 @@ pub(super) fn answer(
     } else {
         Commit::Charge
     };
-    let checked = plane.decide(turn, &request, commit, turn.answer.take());
+    let keyed = plane.claim(asked, turn, OrgMark::of(plane.engine.seed(), request.org), reply)?;
+    let how = match keyed {
+        Keyed::Answered => return Ok(()),
+        Keyed::Yes if commit == Commit::Charge => How::Held,
+        Keyed::Yes | Keyed::No => How::Plain(commit),
+    };
+    let checked = plane.decide(turn, &request, how, turn.answer.take());
     let checked = checked?;
+    write_head(plane, &checked, always_200, reply);
+    write_item(&checked, &mut reply.body);
+    if keyed == Keyed::Yes {
+        let undo = if how == How::Held && checked.decision.allowed {
+            Undo::Charge(Arc::new(Bill::of(&checked, &request, turn.snapshot())))
+        } else {
+            Undo::Free
+        };
+        turn.keep(reply, kept_until(&checked), undo);
+    }
+    Ok(())
+}
+
+/// Whether denials are to be 200 as well.
+pub(super) fn always_200(asked: &Asked<'_, '_>) -> Result<bool, Problem> {
+    match query_value(asked.head.query, "status") {
+        None => Ok(false),
+        Some("200") => Ok(true),
+        Some(_) => Err(Problem::bad_request("`status` can only be 200.")),
+    }
+}
+
+/// Writes the status and the headers of a decision.
+pub(super) fn write_head(plane: &DataPlane, checked: &Checked<'_>, always_200: bool, reply: &mut Reply) {
     if checked.decision.allowed || always_200 {
         reply.json();
     } else {
         reply.status(429);
         reply.problem_json();
     }
-    write_headers(&checked, plane.styles, &mut |name, value| {
+    write_headers(checked, plane.styles, &mut |name, value| {
         reply.header(name, value);
     });
-    write_item(&checked, &mut reply.body);
-    Ok(())
+}
+
+/// How a request is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// As any.
+    Plain(Commit),
+    /// What it is charged may be given back.
+    Held,
 }
 
 impl DataPlane {
@@ -50,7 +87,7 @@ impl DataPlane {
         &self,
         turn: &'s Turn,
         request: &tollgate_catalog::Request<'_>,
-        commit: Commit,
+        how: How,
         answer: Option<Heard>,
     ) -> Result<Checked<'s>, Undecided> {
         let started = std::time::Instant::now();
@@ -58,21 +95,27 @@ impl DataPlane {
         if answer.is_none() {
             self.ask_leave(request.org, now)?;
         }
-        let checked = match answer {
-            None => self.engine.check(snapshot, request, commit, now)?,
-            Some(answer) => self.engine.resume(snapshot, request, commit, now, answer)?,
-        };
-        if commit == Commit::Charge {
-            self.metrics.observe_decision(&checked, started.elapsed());
-            if let Some(ledger) = self.engine.ledger.get() {
-                let class = checked
-                    .stack
-                    .class
-                    .and_then(|class| snapshot.classes().get(class as usize));
-                ledger.tallies.add(&checked, request, class.map(|class| &**class));
+        let checked = match (how, answer) {
+            (How::Held, answer) => self.engine.check_held(snapshot, request, now, answer)?,
+            (How::Plain(commit), None) => self.engine.check(snapshot, request, commit, now)?,
+            (How::Plain(commit), Some(answer)) => {
+                self.engine.resume(snapshot, request, commit, now, answer)?
             }
+        };
+        if how != How::Plain(Commit::DryRun) {
+            self.metrics.observe_decision(&checked, started.elapsed());
+            self.tally(&checked, request, snapshot);
         }
         Ok(checked)
+    }
+
+    /// Adds a decision to what its org used.
+    fn tally(&self, checked: &Checked<'_>, request: &tollgate_catalog::Request<'_>, snapshot: &Snapshot) {
+        if let Some(ledger) = self.engine.ledger.get() {
+            let class = checked.stack.class;
+            let class = class.and_then(|class| snapshot.classes().get(class as usize));
+            ledger.tallies.add(checked, request, class.map(|class| &**class));
+        }
     }
 }
 
@@ -90,7 +133,23 @@ impl DataPlane {
         let checked = self.engine.check_in_time(snapshot, request, commit, now).await?;
         if commit == Commit::Charge {
             self.metrics.observe_decision(&checked, started.elapsed());
+            self.tally(&checked, request, snapshot);
         }
+        Ok(checked)
+    }
+
+    /// The same of what may be given back.
+    pub(crate) async fn decide_held_in_time<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &tollgate_catalog::Request<'_>,
+        now: Timestamp,
+    ) -> Result<Checked<'s>, Undecided> {
+        let started = std::time::Instant::now();
+        self.ask_leave(request.org, now)?;
+        let checked = self.engine.check_held_in_time(snapshot, request, now).await?;
+        self.metrics.observe_decision(&checked, started.elapsed());
+        self.tally(&checked, request, snapshot);
         Ok(checked)
     }
 
@@ -106,8 +165,19 @@ impl DataPlane {
     }
 }
 
-/// Reads a check's JSON. `at` belongs to recorded traffic and is no field of a live one.
+/// Reads a check's JSON. `ttlMs` belongs to a reservation.
 pub(super) fn read(body: &[u8]) -> Result<CheckBody<'_>, Problem> {
+    let body = read_any(body)?;
+    if body.ttl_ms().is_some() {
+        return Err(Problem::bad_request(
+            "The body is not a check: `ttlMs` is a field of reservations only.",
+        ));
+    }
+    Ok(body)
+}
+
+/// Reads the JSON of a check or a reserve. `at` belongs to recorded traffic and is no field of a live one.
+pub(super) fn read_any(body: &[u8]) -> Result<CheckBody<'_>, Problem> {
     let body: CheckBody<'_> = read_object(body)
         .map_err(|error| Problem::bad_request(format!("The body is not a check: {error}.")))?;
     if body.at().is_some() {

@@ -13,8 +13,12 @@ mod connection;
 mod forwarded;
 mod head;
 mod jwt;
+mod keyed;
+mod refund;
 mod reply;
+mod reserve;
 mod rls;
+mod settle;
 mod token;
 mod turn;
 
@@ -28,6 +32,7 @@ use crate::answer::{HeaderStyles, Problem};
 use crate::engine::{Engine, Undecided, Wait};
 use crate::metrics::{Metrics, Protocol};
 use crate::org_cap::OrgCap;
+use crate::reservations::{Keys, Reservations};
 use crate::tls::Address;
 use crate::workers::{self, Line};
 
@@ -36,6 +41,9 @@ pub(crate) use batch::MAX_REQUESTS;
 pub(crate) use forwarded::client_address;
 pub(crate) use jwt::Identity;
 pub use jwt::{Jwt, JwtFlags, JwtSettings};
+pub(crate) use keyed::{good_key, kept_until, refused};
+pub(crate) use reserve::good_ttl;
+pub(crate) use settle::{actual, no_room, not_open};
 pub use token::DataTokens;
 pub(crate) use turn::all;
 
@@ -62,6 +70,10 @@ pub struct DataPlane {
     pub jwt: Option<Jwt>,
     /// How often an org may ask, if that is limited.
     pub org_cap: Option<Arc<OrgCap>>,
+    /// What is reserved.
+    pub reservations: Arc<Reservations>,
+    /// What was answered to requests that carried a key.
+    pub keys: Arc<Keys>,
     /// Whether answers to Envoy have the headers of clients that are not refused, too.
     pub rls_headers: bool,
 }
@@ -113,6 +125,7 @@ impl From<Problem> for Unanswered {
 impl DataPlane {
     /// One that takes everybody, and believes no forwarding header.
     pub fn new(engine: Arc<Engine>, metrics: Arc<Metrics>) -> Self {
+        let (seed, store) = (engine.seed(), engine.store.clone());
         Self {
             engine,
             metrics,
@@ -121,6 +134,8 @@ impl DataPlane {
             tokens: None,
             jwt: None,
             org_cap: None,
+            reservations: Arc::new(Reservations::new(seed, store.clone())),
+            keys: Arc::new(Keys::new(seed, store)),
             rls_headers: false,
         }
     }
@@ -131,6 +146,9 @@ impl DataPlane {
         let started = turn.started;
         let answered = match asked.head.path {
             "/v1/check" => self.post(asked, &turn, reply, check::answer),
+            "/v1/reserve" => self.post(asked, &turn, reply, reserve::answer),
+            "/v1/settle" => self.post(asked, &turn, reply, settle::answer),
+            "/v1/refund" => self.post(asked, &turn, reply, refund::answer),
             "/v1/check/batch" => self.post(asked, &turn, reply, batch::answer),
             "/v1/authorize" => match self.admit(asked.head, Place::Gateway) {
                 Ok(()) => authorize::answer(self, asked, &turn, reply),

@@ -2,6 +2,7 @@
 
 use crate::answer::{Problem, write_problem};
 use crate::clock;
+use crate::reservations::Said;
 
 /// An answer. Cleared and filled for each request of a connection.
 #[derive(Debug, Default)]
@@ -59,6 +60,23 @@ impl Reply {
         write_problem(problem, &mut self.body);
     }
 
+    /// What it says, to be said again.
+    pub(super) fn kept(&self) -> Said {
+        Said {
+            status: self.status,
+            head: self.headers.clone().into(),
+            body: self.body.clone().into(),
+        }
+    }
+
+    /// Says what was said before.
+    pub(super) fn repeat(&mut self, said: &Said) {
+        self.clear();
+        self.status = said.status;
+        self.headers.extend_from_slice(&said.head);
+        self.body.extend_from_slice(&said.body);
+    }
+
     /// Says how far the worker's clock has come: the date is looked at anew only when that has changed.
     pub(super) fn at(&mut self, tick: u64) {
         self.date.refresh(tick);
@@ -91,8 +109,11 @@ fn status_line(status: u16) -> &'static [u8] {
         403 => b"HTTP/1.1 403 Forbidden\r\n",
         404 => b"HTTP/1.1 404 Not Found\r\n",
         405 => b"HTTP/1.1 405 Method Not Allowed\r\n",
+        409 => b"HTTP/1.1 409 Conflict\r\n",
+        410 => b"HTTP/1.1 410 Gone\r\n",
         413 => b"HTTP/1.1 413 Content Too Large\r\n",
         417 => b"HTTP/1.1 417 Expectation Failed\r\n",
+        422 => b"HTTP/1.1 422 Unprocessable Content\r\n",
         429 => b"HTTP/1.1 429 Too Many Requests\r\n",
         431 => b"HTTP/1.1 431 Request Header Fields Too Large\r\n",
         503 => b"HTTP/1.1 503 Service Unavailable\r\n",

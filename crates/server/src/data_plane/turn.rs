@@ -17,6 +17,7 @@ use tollgate_core::Timestamp;
 use super::batch::Progress;
 use crate::clock;
 use crate::engine::{Engine, Heard, MOST_WAITS, Wait};
+use crate::reservations::{Claim, Settling};
 
 /// The snapshot a request is decided by: borrowed, or while it waits held on to.
 enum Held {
@@ -37,8 +38,19 @@ pub(super) struct Turn {
     pub(super) attempt: Cell<usize>,
     /// What it waited for.
     pub(super) answer: Cell<Option<Heard>>,
+    /// What is to be done once, and is undone if it is not answered.
+    pub(super) underway: Cell<Option<Box<Underway>>>,
     /// How often it has waited.
     waits: u32,
+}
+
+/// What a turn has claimed for itself.
+#[derive(Default)]
+pub(super) struct Underway {
+    /// The key of a request.
+    pub(super) claim: Option<Claim>,
+    /// A reservation.
+    pub(super) settling: Option<Settling>,
 }
 
 /// A turn that has to wait.
@@ -59,6 +71,7 @@ impl Turn {
             progress: Cell::new(None),
             attempt: Cell::new(0),
             answer: Cell::default(),
+            underway: Cell::default(),
             waits: 0,
         }
     }

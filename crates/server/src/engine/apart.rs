@@ -10,11 +10,11 @@ use smallvec::SmallVec;
 use tollgate_catalog::model::Accuracy;
 use tollgate_catalog::snapshot::Stack;
 use tollgate_core::{Allowance, Decision, Former, Level, Mode, Outcomes, Timestamp};
-use tollgate_counters::Commit;
 use tollgate_counters::shared::node::{Answer, Asked, Claim};
 use tollgate_counters::shared::{SharedStore, Taken};
+use tollgate_counters::{Commit, Holds};
 
-use super::{Checked, Engine, Said, Undecided, Wait};
+use super::{Checked, Deciding, Engine, Said, Undecided, Wait};
 use crate::ledger::Ledger;
 use crate::names::{Names, Whose};
 
@@ -66,6 +66,8 @@ impl<'s> Selection<'s> {
 pub struct Held {
     decision: Decision,
     degraded: bool,
+    /// What they were charged.
+    holds: Holds,
 }
 
 impl Engine {
@@ -93,13 +95,22 @@ impl Engine {
                 return Ok(());
             }
         }
-        let mut decision = Decision::pending();
-        let degraded = self.decide_within(ledger, &names, checked.now, commit, may_wait, &mut decision)?;
+        let (mut decision, mut holds) = (Decision::pending(), Holds::new());
+        let deciding = Deciding {
+            decision: &mut decision,
+            held: Some(&mut holds),
+        };
+        let degraded = self.decide_within(ledger, &names, checked.now, commit, may_wait, deciding)?;
         if others.levels.is_empty() {
             (checked.decision, checked.degraded) = (decision, degraded);
+            hold(checked, &quotas, &holds);
             return Ok(());
         }
-        let held = Held { decision, degraded };
+        let held = Held {
+            decision,
+            degraded,
+            holds,
+        };
         let others = self.names(stack, Some(&others), whose);
         let mut decision = Decision::pending();
         let said = if held.decision.allowed {
@@ -107,7 +118,7 @@ impl Engine {
         } else {
             look(shared, &others, &mut decision)
         };
-        self.join(checked, whose, commit, held, said, decision)
+        self.join(checked, whose, held, said, decision)
     }
 
     /// Refuses what the fleet is known to refuse, where the ledger would have to be asked for each request: it need not
@@ -153,7 +164,7 @@ impl Engine {
         let names = self.names(&checked.stack, Some(&others), whose);
         let mut decision = Decision::pending();
         let said = self.hear(shared, &names, commit, answer, &mut decision);
-        self.join(checked, whose, commit, held, said, decision)
+        self.join(checked, whose, held, said, decision)
     }
 
     /// Joins what quotas and the rest have said. What was held goes back unless both allow it.
@@ -161,7 +172,6 @@ impl Engine {
         &self,
         checked: &mut Checked<'s>,
         whose: Whose<'_, 's, '_>,
-        commit: Commit,
         mut held: Held,
         said: Result<Said, Undecided>,
         others: Decision,
@@ -170,9 +180,12 @@ impl Engine {
             return Err(Undecided::Waits(Wait::Shared(wait, Some(Box::new(held)))));
         }
         if held.decision.allowed && (said.is_err() || !others.allowed) {
-            self.give_up(checked, whose, commit, &mut held.decision);
+            self.give_up(checked, whose, &mut held);
         }
         let said = said?;
+        if held.decision.allowed && others.allowed {
+            hold(checked, &Selection::of(&checked.stack, true), &held.holds);
+        }
         checked.decision = joined(&checked.stack, held.decision, others);
         checked.now = said.at;
         checked.degraded = held.degraded || said.degraded;
@@ -180,23 +193,28 @@ impl Engine {
     }
 
     /// Gives back what quotas were charged, and tells of them as if they had not been.
-    fn give_up<'s>(
-        &self,
-        checked: &Checked<'s>,
-        whose: Whose<'_, 's, '_>,
-        commit: Commit,
-        decision: &mut Decision,
-    ) {
+    fn give_up<'s>(&self, checked: &Checked<'s>, whose: Whose<'_, 's, '_>, held: &mut Held) {
         let quotas = Selection::of(&checked.stack, true);
-        if commit == Commit::Charge {
-            self.store
-                .take_back(&quotas.levels, &decision.outcomes, checked.now);
+        let backs: SmallVec<[_; 2]> = held.holds.iter().map(|hold| (*hold, hold.cost)).collect();
+        if !backs.is_empty() {
+            self.store.release(&backs, checked.now);
             if let Some(ledger) = self.ledger.get() {
                 let names = self.names(&checked.stack, Some(&quotas), whose);
                 ledger.gave_up(&names, checked.now);
             }
         }
-        uncharge(&quotas.levels, decision, checked.now);
+        uncharge(&quotas.levels, &mut held.decision, checked.now);
+    }
+}
+
+/// Keeps what quotas were charged for somebody who may give it back.
+fn hold(checked: &mut Checked<'_>, quotas: &Selection<'_>, holds: &Holds) {
+    if let Some(held) = &mut checked.held {
+        for mut hold in holds.iter().copied() {
+            // Behind the stack are counters that only stood in for others.
+            hold.place = quotas.places.get(hold.place).copied().unwrap_or(usize::MAX);
+            held.push(hold);
+        }
     }
 }
 

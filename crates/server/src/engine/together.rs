@@ -207,6 +207,7 @@ impl Engine {
                 decision: Decision::pending(),
                 now,
                 degraded: false,
+                held: None,
             };
             let at = |undecided| (turn, undecided);
             self.look_over(&mut checked.stack).map_err(at)?;
@@ -280,6 +281,7 @@ impl Engine {
             decision: Decision::pending(),
             now,
             degraded: false,
+            held: None,
         };
         self.decide_here(&mut checked, Commit::DryRun).ok()?;
         Some(joined.decided(checked))

@@ -7,6 +7,7 @@ mod authorization;
 mod gate;
 mod rate_limit_service;
 mod rate_limiter;
+mod reserving;
 mod status;
 
 use std::net::TcpListener;

@@ -10,7 +10,7 @@ use tollgate_counters::Commit;
 use tollgate_proto::v1::rate_limiter_server::RateLimiter as Service;
 use tollgate_proto::v1::{
     CheckLimitRequest, CheckLimitResponse, CheckLimitsRequest, CheckLimitsResponse, Denial, Header, Limit,
-    Problem as ProblemMessage,
+    Problem as ProblemMessage, ReserveRequest, ReserveResponse, SettleRequest, SettleResponse,
 };
 use tonic::{Request, Response, Status};
 
@@ -25,14 +25,14 @@ use crate::engine::Checked;
 
 /// The service, which may also be asked without a connection.
 pub struct RateLimiter {
-    plane: Arc<DataPlane>,
+    pub(super) plane: Arc<DataPlane>,
 }
 
 /// A check that was read.
-struct Question<'r> {
-    check: Check<'r>,
-    commit: Commit,
-    with_headers: bool,
+pub(super) struct Question<'r> {
+    pub(super) check: Check<'r>,
+    pub(super) commit: Commit,
+    pub(super) with_headers: bool,
 }
 
 impl RateLimiter {
@@ -73,7 +73,7 @@ impl RateLimiter {
         }
     }
 
-    fn write(&self, checked: &Checked<'_>, with_headers: bool) -> CheckLimitResponse {
+    pub(super) fn write(&self, checked: &Checked<'_>, with_headers: bool) -> CheckLimitResponse {
         let decision = &checked.decision;
         let binding = decision.binding.map(|place| checked.stack.limits[place]);
         let mut headers = Vec::new();
@@ -116,8 +116,21 @@ impl Service for RateLimiter {
         let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
         let body = CheckBody::from(&request);
         let question = read(&body, &request, &snapshot, now).map_err(status)?;
-        let answer = self.answer(&question, &snapshot, now).await;
+        let answer = match request.idempotency_key {
+            None => self.answer(&question, &snapshot, now).await,
+            Some(_) => self.answer_once(&request, &question, &snapshot, now).await,
+        };
         answer.map(Response::new).map_err(status)
+    }
+
+    async fn reserve(&self, request: Request<ReserveRequest>) -> Result<Response<ReserveResponse>, Status> {
+        let reserved = self.reserve_once(request.into_inner()).await;
+        reserved.map(Response::new).map_err(status)
+    }
+
+    async fn settle(&self, request: Request<SettleRequest>) -> Result<Response<SettleResponse>, Status> {
+        let settled = self.settle_once(request.into_inner()).await;
+        settled.map(Response::new).map_err(status)
     }
 
     async fn check_limits(
@@ -130,6 +143,10 @@ impl Service for RateLimiter {
             return Err(Status::invalid_argument(message));
         }
         let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
+        if requests.iter().any(|request| request.idempotency_key.is_some()) {
+            let message = "`idempotency_key` is for single checks.";
+            return Err(Status::invalid_argument(message));
+        }
         let bodies: Vec<CheckBody<'_>> = requests.iter().map(CheckBody::from).collect();
         // Everything is read before anything is charged.
         let mut questions = Vec::with_capacity(requests.len());
@@ -169,7 +186,7 @@ impl Service for RateLimiter {
     }
 }
 
-fn read<'r>(
+pub(super) fn read<'r>(
     body: &'r CheckBody<'r>,
     request: &CheckLimitRequest,
     snapshot: &'r Snapshot,

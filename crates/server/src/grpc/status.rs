@@ -9,6 +9,10 @@ pub(super) fn status(problem: Problem) -> Status {
     match problem.status {
         400 => Status::invalid_argument(problem.detail),
         401 => Status::unauthenticated(problem.detail),
+        404 => Status::not_found(problem.detail),
+        409 => Status::aborted(problem.detail),
+        410 => Status::failed_precondition(problem.detail),
+        422 => Status::already_exists(problem.detail),
         429 => Status::resource_exhausted(problem.detail),
         503 => Status::unavailable(problem.detail),
         _ => Status::internal(problem.detail),

@@ -115,8 +115,8 @@ impl Account {
         let known = self.generation > 0 && Allowance::of(seen).is_some();
         let told = if end == self.end { self.told } else { 0 };
         let spent = count.saturating_sub(told);
-        // What was told to be spent and was not, after all.
-        let retracts = if known { told.saturating_sub(count) } else { 0 };
+        // Something was given back that the ledger was told to be used.
+        let unused = if known { told.saturating_sub(count) } else { 0 };
         let unspent = if end <= now.nanos() { 0 } else { seen.unspent() };
         let elapsed = now.nanos().saturating_sub(self.looked.nanos());
         if spent > 0 {
@@ -144,7 +144,7 @@ impl Account {
         // Nobody waits any more at the end.
         let needs = if why == Why::Ending { 0 } else { needs };
         self.wanted = false;
-        if why != Why::Asked && spent == 0 && retracts == 0 && gives == 0 && wants == 0 {
+        if why != Why::Asked && [spent, unused, gives, wants] == [0; 4] {
             return None;
         }
         self.looked = now;
@@ -152,7 +152,7 @@ impl Account {
             ask: Ask {
                 generation: if known { self.generation } else { 0 },
                 spent,
-                retracts,
+                unused,
                 owes: if known { seen.overspent().min(spent) } else { spent },
                 gives,
                 needs,
@@ -183,7 +183,7 @@ impl Account {
             period: (start.nanos(), end.nanos()),
             generation: 0,
             spent: 0,
-            retracts: 0,
+            unused: 0,
             owes: 0,
             gives: 0,
             needs: 0,

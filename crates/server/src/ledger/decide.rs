@@ -8,7 +8,7 @@ use tollgate_core::{Algorithm, Decision, Level, Mode, Rule, Timestamp};
 use tollgate_counters::{Commit, Within};
 
 use super::{Ledger, NoWait};
-use crate::engine::{Checked, Engine, Undecided, Wait};
+use crate::engine::{Checked, Deciding, Engine, Undecided, Wait};
 use crate::names::{Names, Whose};
 
 /// What of its share a node uses while it can't ask: seven parts of ten.
@@ -26,7 +26,11 @@ impl Engine {
         may_wait: bool,
     ) -> Result<(), Undecided> {
         let Checked {
-            stack, decision, now, ..
+            stack,
+            decision,
+            now,
+            held,
+            ..
         } = checked;
         let names = Names {
             stack,
@@ -34,7 +38,11 @@ impl Engine {
             whose,
             revision: 0,
         };
-        checked.degraded = self.decide_within(ledger, &names, *now, commit, may_wait, decision)?;
+        let deciding = Deciding {
+            decision,
+            held: held.as_deref_mut(),
+        };
+        checked.degraded = self.decide_within(ledger, &names, *now, commit, may_wait, deciding)?;
         Ok(())
     }
 
@@ -48,12 +56,11 @@ impl Engine {
         now: Timestamp,
         commit: Commit,
         may_wait: bool,
-        decision: &mut Decision,
+        mut deciding: Deciding<'_>,
     ) -> Result<bool, Undecided> {
         let (levels, formers) = (names.levels(), names.formers());
-        let decided = self
-            .store
-            .decide_within(levels, formers, now, commit, decision, &[]);
+        let decided = self.decide_in_store((levels, formers), now, commit, Some(&[]), &mut deciding);
+        let decision = &mut *deciding.decision;
         match decided {
             Ok(Within::Decided(low)) => {
                 if !low.is_empty() {
@@ -67,9 +74,9 @@ impl Engine {
             Ok(Within::Short(short)) if may_wait => match ledger.ask(names, &short, now) {
                 Ok(wait) => Err(Undecided::Waits(Wait::Ledger(wait))),
                 Err(NoWait::Crowded) if !self.shadow_all => Err(Undecided::Crowded),
-                Err(_) => self.decide_without(ledger, names, &short, now, commit, decision),
+                Err(_) => self.decide_without(ledger, names, &short, now, commit, deciding),
             },
-            Ok(Within::Short(short)) => self.decide_without(ledger, names, &short, now, commit, decision),
+            Ok(Within::Short(short)) => self.decide_without(ledger, names, &short, now, commit, deciding),
             Err(full) if !self.shadow_all => Err(full.into()),
             Err(_) => {
                 // The kill switch refuses nothing, not even what there is no room to count.
@@ -90,7 +97,7 @@ impl Engine {
         short: &[usize],
         now: Timestamp,
         commit: Commit,
-        decision: &mut Decision,
+        mut deciding: Deciding<'_>,
     ) -> Result<bool, Undecided> {
         let whole = names.levels();
         // What refuses nothing, or is only looked at, keeps nobody out.
@@ -119,13 +126,12 @@ impl Engine {
                 ..level
             });
         }
-        let decided = self
-            .store
-            .decide_within(&levels, names.formers(), now, commit, decision, short)?;
+        let parts = (&*levels, names.formers());
+        let decided = self.decide_in_store(parts, now, commit, Some(short), &mut deciding)?;
         if matches!(decided, Within::Short(_)) {
             return Err(Undecided::LedgerAway);
         }
-        tell_shares(decision, &local, whole.len());
+        tell_shares(deciding.decision, &local, whole.len());
         if !speaking.is_empty() {
             ledger.counts.let_off.fetch_add(1, Ordering::Relaxed);
         }

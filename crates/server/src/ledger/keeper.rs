@@ -225,6 +225,7 @@ impl Keeper {
             now: clock::now(),
             asks: &asks,
             usage: &batch.usage,
+            alerts: &ledger.alerts,
         };
         let answer = timeout(PATIENCE, ledger.repository.exchange(&exchange)).await;
         answer.unwrap_or(Err(RepositoryError::Late))

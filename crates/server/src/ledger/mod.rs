@@ -70,6 +70,8 @@ pub struct Ledger {
     away: AtomicBool,
     /// Nodes that have lately used the same ledger.
     nodes: AtomicU64,
+    /// From which parts of a quota on somebody is told, in percent.
+    alerts: Vec<u8>,
     /// What orgs used and the database was not told yet.
     pub(crate) tallies: Tallies,
     pub(crate) counts: Counts,
@@ -83,6 +85,7 @@ impl Ledger {
         seed: KeySeed,
         region: &str,
         node: String,
+        alerts: Vec<u8>,
     ) -> Self {
         Self {
             repository,
@@ -93,6 +96,7 @@ impl Ledger {
             wake: Notify::new(),
             away: AtomicBool::new(false),
             nodes: AtomicU64::new(1),
+            alerts,
             tallies: Tallies::new(seed),
             counts: Counts::default(),
         }

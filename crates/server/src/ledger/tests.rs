@@ -32,10 +32,9 @@ struct Node {
     account: Account,
     /// An ask, and whether its answer is lost with it done or not.
     unknown: Option<(Draft, bool)>,
-    /// A request that was charged and may yet be refused elsewhere, and the end of the period that it was charged in.
-    held: Option<(u64, u64)>,
-    /// What was taken back so far.
-    taken_back: u64,
+    /// What it let through in the period of its cell, which it may give back, and what it did.
+    spent: u64,
+    returned: u64,
 }
 
 impl Node {
@@ -61,8 +60,8 @@ impl Node {
             cell: None,
             account: Account::new(subject, terms, true, now),
             unknown: None,
-            held: None,
-            taken_back: 0,
+            spent: 0,
+            returned: 0,
         }
     }
 
@@ -81,24 +80,15 @@ impl Node {
         Some(draft)
     }
 
-    /// Takes back what a request was charged that was refused elsewhere, and says how much and in which period.
-    fn take_back(&mut self) -> Option<(u64, u64)> {
-        let (cost, end) = self.held.take()?;
-        let rule = rule();
-        let cell = self.cell.filter(|cell| cell.0[0] == end)?;
-        self.cell = Some(rule.uncharge(cell, cost));
-        self.taken_back += cost;
-        Some((cost, end))
-    }
-
     /// As a store decides it: how much is let through of a request.
     fn decide(&mut self, cost: u64, open: bool, now: Timestamp) -> u64 {
-        let rule = rule();
+        let rule = Rule::new(Algorithm::Quota(Period::Day), LIMIT, None, 24 * HOUR);
         let cell = rule.advance(self.cell.unwrap_or_default(), Calendar::utc(), now, false);
         let covered = Allowance::of(cell).is_some_and(|allowance| allowance.covers(cell.count(), cost));
         let fits = rule.fits(cell, cost, now);
         if fits && (covered || open) {
-            self.cell = Some(rule.charge(cell, cost, now));
+            self.hold(Some(rule.charge(cell, cost, now)));
+            self.spent += cost;
             return cost;
         }
         if fits {
@@ -109,8 +99,25 @@ impl Node {
     }
 }
 
-fn rule() -> Rule {
-    Rule::new(Algorithm::Quota(Period::Day), LIMIT, None, 24 * HOUR)
+impl Node {
+    /// Has another cell, if there is one.
+    fn hold(&mut self, cell: Option<Cell>) {
+        let Some(cell) = cell else { return };
+        if self.cell.is_none_or(|before| before.0[0] != cell.0[0]) {
+            (self.spent, self.returned) = (0, 0);
+        }
+        self.cell = Some(cell);
+    }
+
+    /// Gives back some of what was let through in the period that is counted, as a settled reservation does.
+    fn give_back(&mut self, most: u64) -> u64 {
+        let Some(cell) = self.cell.as_mut() else { return 0 };
+        let back = most.min(self.spent);
+        self.spent -= back;
+        self.returned += back;
+        cell.0[1] -= back;
+        back
+    }
 }
 
 struct World {
@@ -122,6 +129,8 @@ struct World {
     /// Of that, by fail mode `open`.
     open: u64,
     lost: bool,
+    /// What nodes had given back that died, perhaps before the ledger was told.
+    untold: u64,
 }
 
 impl World {
@@ -137,7 +146,7 @@ impl World {
         let generation = self.row.generation;
         let told = self.row.exchange(&draft.ask, u64::MAX, self.now, true);
         if self.row.generation != generation {
-            (self.admitted, self.open) = (0, 0);
+            (self.admitted, self.open, self.untold) = (0, 0, 0);
         }
         if fate == 1 {
             self.lost |= told.granted > 0;
@@ -147,8 +156,19 @@ impl World {
         // Requests go on while the answer is under way.
         let cost = 1 + self.random.below(5);
         self.admitted += node.decide(cost, false, self.now);
-        if let Some(cell) = node.account.hear(&draft, &told, node.cell, self.now) {
-            node.cell = Some(cell);
+        self.settle(node);
+        let heard = node.account.hear(&draft, &told, node.cell, self.now);
+        node.hold(heard);
+    }
+}
+
+impl World {
+    /// Something was used less than was thought.
+    fn settle(&mut self, node: &mut Node) {
+        let running = !self.row.is_over(self.now);
+        if running && node.cell.is_some_and(|cell| cell.0[0] == self.row.ends) {
+            let most = self.random.below(15);
+            self.admitted -= node.give_back(most);
         }
     }
 }
@@ -163,16 +183,16 @@ fn run(seed: u64, trouble: bool) {
         admitted: 0,
         open: 0,
         lost: false,
+        untold: 0,
     };
     let mut nodes: Vec<Node> = (0..3).map(|_| Node::start(world.now)).collect();
-    let (mut died, mut untold) = (false, 0);
+    let mut died = false;
     for step in 0..STEPS {
         let place = usize::try_from(world.random.below(3)).unwrap();
         let node = &mut nodes[place];
         match world.random.below(100) {
             0 if trouble => {
-                // What it had told to be spent and took back since, nobody knows.
-                untold += node.taken_back;
+                world.untold += node.returned;
                 *node = Node::start(world.now);
                 died = true;
             }
@@ -185,13 +205,14 @@ fn run(seed: u64, trouble: bool) {
                     world.admitted += open;
                     world.open += open;
                 } else if open > 0 {
-                    untold += node.taken_back;
+                    world.untold += node.returned;
                     *node = Node::start(world.now);
                     died = true;
                 }
             }
             2 => world.now = world.now.saturating_add(u128::from(HOUR / 2)),
-            3..=20 => {
+            3..=6 => world.settle(node),
+            7..=20 => {
                 world.now = world.now.saturating_add(300_000_000);
                 if trouble {
                     world.exchange(node, Why::Look);
@@ -204,19 +225,10 @@ fn run(seed: u64, trouble: bool) {
                     let generation = world.row.generation;
                     let told = world.row.exchange(&draft.ask, u64::MAX, world.now, true);
                     if world.row.generation != generation {
-                        (world.admitted, world.open) = (0, 0);
+                        (world.admitted, world.open, world.untold) = (0, 0, 0);
                     }
-                    node.cell = node
-                        .account
-                        .hear(&draft, &told, node.cell, world.now)
-                        .or(node.cell);
-                }
-            }
-            41..=50 => {
-                if let Some((cost, end)) = node.take_back()
-                    && end == world.row.ends
-                {
-                    world.admitted -= cost;
+                    let heard = node.account.hear(&draft, &told, node.cell, world.now);
+                    node.hold(heard);
                 }
             }
             _ => {
@@ -224,10 +236,7 @@ fn run(seed: u64, trouble: bool) {
                 let before = node.cell.map_or(0, |cell| cell.0[0]);
                 // A chunk is of the period that it was taken in.
                 if before == world.row.ends {
-                    let admitted = node.decide(cost, false, world.now);
-                    world.admitted += admitted;
-                    let end = node.cell.map_or(0, |cell| cell.0[0]);
-                    node.held = (admitted > 0 && end == before).then_some((admitted, end));
+                    world.admitted += node.decide(cost, false, world.now);
                 } else {
                     node.decide(cost, false, world.now);
                 }
@@ -239,20 +248,15 @@ fn run(seed: u64, trouble: bool) {
         assert!(row.used <= row.mark, "seed {seed}, step {step}: {row:?}");
         if !row.is_over(world.now) {
             assert!(
-                *admitted <= LIMIT + open && admitted - open <= row.mark,
+                *admitted <= LIMIT + open && admitted.saturating_sub(*open) <= row.mark,
                 "seed {seed}, step {step}: {admitted} let through, {open} of them openly: {row:?}"
             );
         }
     }
-    end(seed, &mut world, &mut nodes, died, untold);
-}
-
-/// All nodes end in order: what was let through is what the row says was used.
-fn end(seed: u64, world: &mut World, nodes: &mut [Node], died: bool, untold: u64) {
     if world.row.is_over(world.now) {
         return;
     }
-    for node in nodes {
+    for node in &mut nodes {
         while node.unknown.is_some() {
             node.find_out();
         }
@@ -260,10 +264,10 @@ fn end(seed: u64, world: &mut World, nodes: &mut [Node], died: bool, untold: u64
             world.row.exchange(&draft.ask, u64::MAX, world.now, true);
         }
     }
-    let World { row, admitted, .. } = &*world;
+    let World { row, admitted, .. } = &world;
     if died || world.lost {
         assert!(
-            row.used <= *admitted + untold && *admitted <= row.mark,
+            row.used <= *admitted + world.untold && *admitted <= row.mark,
             "seed {seed}: {admitted} let through: {row:?}"
         );
     } else {

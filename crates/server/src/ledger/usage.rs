@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tollgate_catalog::Request;
 use tollgate_catalog::repository::{SLOT_MS, Usage};
-use tollgate_core::{IdHash, KeySeed};
+use tollgate_core::{IdHash, KeySeed, Timestamp};
 
 use crate::engine::Checked;
 
@@ -43,12 +43,37 @@ impl Tallies {
 
     /// Adds a decision on a request of an org.
     pub fn add(&self, checked: &Checked<'_>, request: &Request<'_>, endpoint: Option<&str>) {
+        let allowed = checked.decision.allowed;
+        let cost = if allowed { signed(request.cost_in(None)) } else { 0 };
+        let counts = (u64::from(allowed), u64::from(!allowed), cost);
+        self.count((request, checked.stack.class, endpoint), checked.now, counts);
+    }
+
+    /// Corrects what a request cost that was allowed at an instant.
+    pub fn correct(
+        &self,
+        request: &Request<'_>,
+        class: (Option<u32>, Option<&str>),
+        at: Timestamp,
+        more: i64,
+    ) {
+        if more != 0 {
+            self.count((request, class.0, class.1), at, (0, 0, more));
+        }
+    }
+
+    fn count(
+        &self,
+        (request, class, endpoint): (&Request<'_>, Option<u32>, Option<&str>),
+        at: Timestamp,
+        (allowed, denied, cost): (u64, u64, i64),
+    ) {
         let Some(org) = request.org else { return };
-        let slot = checked.now.millis() / SLOT_MS;
+        let slot = at.millis() / SLOT_MS;
         let kind = Kind {
             org: self.seed.id(org.as_bytes()),
             app: request.app.map(|app| self.seed.id(app.as_bytes())),
-            class: checked.stack.class,
+            class,
             test: request.test,
             slot,
         };
@@ -66,12 +91,9 @@ impl Tallies {
             at_ms: slot * SLOT_MS,
             ..Usage::default()
         });
-        if checked.decision.allowed {
-            used.allowed += 1;
-            used.cost = used.cost.saturating_add(request.cost_in(None));
-        } else {
-            used.denied += 1;
-        }
+        used.allowed += allowed;
+        used.denied += denied;
+        used.cost = used.cost.saturating_add(cost);
     }
 
     /// Takes out what was not told yet.
@@ -139,4 +161,8 @@ impl Untold {
         }
         true
     }
+}
+
+fn signed(cost: u64) -> i64 {
+    i64::try_from(cost).unwrap_or(i64::MAX)
 }

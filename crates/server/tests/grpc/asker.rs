@@ -10,7 +10,10 @@ use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimit
 use envoy_types::pb::google::protobuf::UInt64Value;
 use tokio::runtime::Runtime;
 use tollgate_proto::v1::rate_limiter_client::RateLimiterClient;
-use tollgate_proto::v1::{CheckLimitRequest, CheckLimitResponse, CheckLimitsRequest, CheckLimitsResponse};
+use tollgate_proto::v1::{
+    CheckLimitRequest, CheckLimitResponse, CheckLimitsRequest, CheckLimitsResponse, ReserveRequest,
+    ReserveResponse, SettleRequest, SettleResponse,
+};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 
@@ -52,6 +55,18 @@ impl Asker {
             request.metadata_mut().insert(*name, value.parse().unwrap());
         }
         request
+    }
+
+    pub fn reserve(&self, reserve: ReserveRequest) -> Result<ReserveResponse, Status> {
+        let mut client = RateLimiterClient::new(self.channel.clone());
+        let answer = self.runtime.block_on(client.reserve(self.request(reserve)));
+        answer.map(tonic::Response::into_inner)
+    }
+
+    pub fn settle(&self, settle: SettleRequest) -> Result<SettleResponse, Status> {
+        let mut client = RateLimiterClient::new(self.channel.clone());
+        let answer = self.runtime.block_on(client.settle(self.request(settle)));
+        answer.map(tonic::Response::into_inner)
     }
 
     pub fn check(&self, check: CheckLimitRequest) -> Result<CheckLimitResponse, Status> {

@@ -20,6 +20,7 @@ mod envoy_files;
 mod fleet;
 mod json;
 mod quota_mode;
+mod reservations;
 mod services;
 mod stack;
 mod tokens;

@@ -12,6 +12,7 @@ mod postgres;
 #[path = "../../../counters/tests/redis/servers.rs"]
 mod servers;
 
+mod alerts;
 mod away;
 mod fleet;
 mod killed;

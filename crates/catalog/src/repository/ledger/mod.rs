@@ -4,6 +4,7 @@
 //! order of their names, so that nodes can't wait for each other in a circle; what is done with each is [`Row`]'s.
 
 mod adjust;
+mod alerts;
 mod row;
 mod usage;
 
@@ -16,6 +17,7 @@ use sqlx::{AnyConnection, Row as _};
 use tollgate_core::Timestamp;
 
 pub use adjust::{Answering, Corrected, Correcting, Correction};
+pub use alerts::{Alert, Alerted};
 pub use row::{Ask, LedgerName, Replaced, Row, Told};
 pub use usage::{SLOT_MS, Usage};
 
@@ -38,6 +40,8 @@ pub struct Exchange<'a> {
     pub asks: &'a [Ask],
     /// What orgs used since the last one, each kind at most once.
     pub usage: &'a [Usage],
+    /// From which parts of a quota on somebody is told, in percent.
+    pub alerts: &'a [u8],
 }
 
 /// A row with what it is about.
@@ -111,7 +115,7 @@ impl Repository {
         limit: i64,
     ) -> Result<Vec<Kept>, RepositoryError> {
         let query = sqlx::query(
-            "SELECT name, generation, starts, ends, mark, used, org, label, most FROM tollgate_ledger \
+            "SELECT name, generation, starts, ends, mark, used, alerted, org, label, most FROM tollgate_ledger \
              WHERE region = $1 AND org = $2 AND name > $3 ORDER BY name LIMIT $4",
         )
         .bind(region)
@@ -127,6 +131,9 @@ impl Repository {
         let ended = signed(now.nanos().saturating_sub(KEPT_NS));
         let rows = sqlx::query("DELETE FROM tollgate_ledger WHERE ends < $1").bind(ended);
         in_time(rows.execute(&self.pool)).await?;
+        let told = signed(now.millis().saturating_sub(KEPT_NS / 1_000_000));
+        let alerts = sqlx::query("DELETE FROM tollgate_outbox WHERE at_ms < $1").bind(told);
+        in_time(alerts.execute(&self.pool)).await?;
         let used = signed(now.millis().saturating_sub(USAGE_KEPT_MS));
         let usage = sqlx::query("DELETE FROM tollgate_usage WHERE at_ms < $1").bind(used);
         in_time(usage.execute(&self.pool)).await?;
@@ -150,6 +157,7 @@ impl Repository {
         }
         let formers = self.formers(&mut transaction, region, asks, &rows).await?;
         let (mut told, mut changed) = (Vec::with_capacity(asks.len()), Vec::new());
+        let mut alerts = Vec::new();
         for ask in asks {
             let Some(row) = rows.get_mut(&ask.name) else {
                 // It was there when the node last asked, and was tidied away since. Nothing is granted without a row.
@@ -159,11 +167,14 @@ impl Repository {
             let before = *row;
             let room = room(ask, &formers, now);
             told.push(row.exchange(ask, room, now, self.is_shared()));
+            let reached: Vec<u8> = row.reach(ask.limit, exchange.alerts).collect();
+            alerts.extend(reached.into_iter().map(|threshold| (ask, *row, threshold)));
             if *row != before || ask.relabel {
                 changed.push((ask, *row));
             }
         }
         self.write_rows(&mut transaction, region, &changed).await?;
+        self.add_alerts(&mut transaction, region, &alerts, now).await?;
         self.add_usage(&mut transaction, region, exchange.usage).await?;
         transaction.commit().await?;
         Ok(told)
@@ -225,7 +236,7 @@ impl Repository {
         // SQLite's transaction has the whole file to itself.
         let lock = if self.is_shared() { " FOR UPDATE" } else { "" };
         let statement = format!(
-            "SELECT name, generation, starts, ends, mark, used FROM tollgate_ledger WHERE region = $1 \
+            "SELECT name, generation, starts, ends, mark, used, alerted FROM tollgate_ledger WHERE region = $1 \
              AND name IN (SELECT value ->> 0 FROM {}) ORDER BY name{lock}",
             self.elements()
         );
@@ -279,22 +290,24 @@ impl Repository {
                 row.mark,
                 row.used,
                 ask.limit,
+                row.alerted,
             ];
-            let [generation, starts, ends, mark, used, limit] = numbers.map(signed);
+            let [generation, starts, ends, mark, used, limit, alerted] = numbers.map(signed);
             // What it is about may be told otherwise since a change of policies.
             let label = if ask.relabel { ask.label.as_str() } else { "" };
-            json!([hex(&ask.name), generation, starts, ends, mark, used, limit, label])
+            let name = hex(&ask.name);
+            json!([name, generation, starts, ends, mark, used, limit, label, alerted])
         });
         // They are there: with an update from a list SQLite would go through the list for each row.
         let statement = format!(
             "INSERT INTO tollgate_ledger AS known \
-             (region, name, org, label, most, generation, starts, ends, mark, used) \
+             (region, name, org, label, most, generation, starts, ends, mark, used, alerted) \
              SELECT $1, value ->> 0, '', value ->> 7, CAST(value ->> 6 AS BIGINT), CAST(value ->> 1 AS BIGINT), \
              CAST(value ->> 2 AS BIGINT), CAST(value ->> 3 AS BIGINT), CAST(value ->> 4 AS BIGINT), \
-             CAST(value ->> 5 AS BIGINT) FROM {} WHERE true ON CONFLICT (region, name) DO UPDATE \
+             CAST(value ->> 5 AS BIGINT), CAST(value ->> 8 AS BIGINT) FROM {} WHERE true ON CONFLICT (region, name) DO UPDATE \
              SET label = CASE WHEN excluded.label = '' THEN known.label ELSE excluded.label END, \
              most = excluded.most, generation = excluded.generation, starts = excluded.starts, \
-             ends = excluded.ends, mark = excluded.mark, used = excluded.used",
+             ends = excluded.ends, mark = excluded.mark, used = excluded.used, alerted = excluded.alerted",
             self.elements()
         );
         sqlx::query(sqlx::AssertSqlSafe(statement))
@@ -328,9 +341,9 @@ fn kept(row: &AnyRow) -> Result<Kept, RepositoryError> {
     Ok(Kept {
         name: unhex(&name)?,
         row: numbers,
-        org: row.try_get(6)?,
-        label: row.try_get(7)?,
-        limit: unsigned(row.try_get(8)?),
+        org: row.try_get(7)?,
+        label: row.try_get(8)?,
+        limit: unsigned(row.try_get(9)?),
     })
 }
 
@@ -344,6 +357,7 @@ fn read(row: &AnyRow) -> Result<(String, Row), sqlx::Error> {
             ends: number(3)?,
             mark: number(4)?,
             used: number(5)?,
+            alerted: number(6)?,
         },
     ))
 }

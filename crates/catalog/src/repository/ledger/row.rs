@@ -18,6 +18,8 @@ pub struct Row {
     pub mark: u64,
     /// What they have told that they let through.
     pub used: u64,
+    /// The highest threshold, in percent of the limit, that was reached in it.
+    pub alerted: u64,
 }
 
 /// A counter that another replaces.
@@ -50,9 +52,9 @@ pub struct Ask {
     pub generation: u64,
     /// What it let through since it last told.
     pub spent: u64,
-    /// What it told to have let through and did not, after all.
-    pub retracts: u64,
-    /// Of what was spent, what it let through without having been allowed to.
+    /// What of that which it told before was not used after all.
+    pub unused: u64,
+    /// Of what it let through, what it had not been allowed to.
     pub owes: u64,
     /// What it gives back.
     pub gives: u64,
@@ -91,6 +93,19 @@ impl Row {
         limit.saturating_sub(self.mark)
     }
 
+    /// Which thresholds, in percent of the limit, have been reached that had not been before in this period.
+    pub fn reach<'t>(&mut self, limit: u64, thresholds: &'t [u8]) -> impl Iterator<Item = u8> + use<'t> {
+        let (used, before) = (u128::from(self.used) * 100, self.alerted);
+        let reached = move |threshold: &&u8| {
+            limit > 0
+                && u64::from(**threshold) > before
+                && used >= u128::from(**threshold) * u128::from(limit)
+        };
+        let highest = thresholds.iter().filter(reached).max();
+        self.alerted = highest.map_or(before, |highest| u64::from(*highest));
+        thresholds.iter().filter(reached).copied()
+    }
+
     /// Does what a node asks. `room` is what the rows that this one replaces have left.
     pub fn exchange(&mut self, ask: &Ask, room: u64, now: Timestamp, shared: bool) -> Told {
         let known = self.generation;
@@ -103,6 +118,7 @@ impl Row {
                 ends: ask.period.1,
                 mark: opened,
                 used: opened,
+                alerted: 0,
             };
         }
         let mut owed = 0;
@@ -110,8 +126,8 @@ impl Row {
         if ask.generation == self.generation || ask.generation == 0 {
             owed = ask.owes;
             self.mark = self.mark.saturating_add(owed);
-            let used = self.used.saturating_add(ask.spent);
-            self.used = used.saturating_sub(ask.retracts).min(self.mark);
+            self.used = self.used.saturating_add(ask.spent).min(self.mark);
+            self.used = self.used.saturating_sub(ask.unused);
             self.mark = self.mark.saturating_sub(ask.gives).max(self.used);
         }
         let left = self.left(ask.limit);
@@ -140,7 +156,7 @@ mod tests {
             period: (0, 1_000),
             generation: 0,
             spent: 0,
-            retracts: 0,
+            unused: 0,
             owes: 0,
             gives: 0,
             needs,
@@ -221,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_after_all_can_be_given_back() {
+    fn what_was_not_used_after_all_is_still_held() {
         let mut row = Row::default();
         row.exchange(&ask(100, 0), u64::MAX, at(1), false);
         let told = Ask {
@@ -230,14 +246,40 @@ mod tests {
             ..ask(0, 0)
         };
         row.exchange(&told, u64::MAX, at(2), false);
-        let retracted = Ask {
+        let settled = Ask {
             generation: 1,
-            retracts: 10,
-            gives: 50,
+            unused: 25,
             ..ask(0, 0)
         };
-        row.exchange(&retracted, u64::MAX, at(2), false);
-        assert_eq!((row.mark, row.used), (50, 50));
+        row.exchange(&settled, u64::MAX, at(3), false);
+        assert_eq!((row.mark, row.used), (100, 35));
+        // In another period it was never used.
+        row.exchange(&settled, u64::MAX, at(1_000), false);
+        assert_eq!((row.mark, row.used), (0, 0));
+    }
+
+    #[test]
+    fn each_threshold_is_reached_once_in_a_period() {
+        let mut row = Row::default();
+        let spend = |row: &mut Row, spent: u64, now: u64| {
+            let ask = Ask {
+                generation: row.generation,
+                spent,
+                owes: spent,
+                ..ask(0, 0)
+            };
+            row.exchange(&ask, u64::MAX, at(now), false);
+            row.reach(100, &[50, 80, 100]).collect::<Vec<u8>>()
+        };
+        assert!(spend(&mut row, 49, 1).is_empty());
+        assert_eq!(spend(&mut row, 31, 2), [50, 80]);
+        assert!(spend(&mut row, 1, 3).is_empty());
+        // What is given back and used again has been told.
+        row.used = 10;
+        assert!(spend(&mut row, 50, 4).is_empty());
+        assert_eq!(spend(&mut row, 90, 5), [100]);
+        assert!(spend(&mut row, 0, 1_000).is_empty());
+        assert_eq!(spend(&mut row, 60, 1_001), [50]);
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub struct Usage {
     pub allowed: u64,
     /// Requests that were denied.
     pub denied: u64,
-    /// What the allowed ones cost.
-    pub cost: u64,
+    /// What the allowed ones cost; less than nothing where one before turned out to cost less.
+    pub cost: i64,
 }
 
 impl Repository {
@@ -58,7 +58,7 @@ impl Repository {
                 at_ms: from_ms,
                 allowed: unsigned(row.try_get(3)?),
                 denied: unsigned(row.try_get(4)?),
-                cost: unsigned(row.try_get(5)?),
+                cost: row.try_get(5)?,
             })
         };
         rows.iter().map(usage).collect()
@@ -75,8 +75,7 @@ impl Repository {
             return Ok(());
         }
         let rows = usage.iter().map(|used| {
-            let [at_ms, allowed, denied, cost] =
-                [used.at_ms, used.allowed, used.denied, used.cost].map(signed);
+            let [at_ms, allowed, denied] = [used.at_ms, used.allowed, used.denied].map(signed);
             json!([
                 used.org,
                 used.app,
@@ -85,7 +84,7 @@ impl Repository {
                 at_ms,
                 allowed,
                 denied,
-                cost
+                used.cost
             ])
         });
         // In one order on all nodes, so that none waits for another in a circle.

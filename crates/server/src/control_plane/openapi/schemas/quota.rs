@@ -14,6 +14,33 @@ fn sums(object: Object) -> Object {
         .needs("cost", number(), "What the allowed ones cost.")
 }
 
+/// A threshold that was reached.
+fn alert() -> Value {
+    let number = json!({"type": "integer", "minimum": 1, "maximum": 100});
+    Object::answered("A threshold of a quota that was reached.")
+        .needs("threshold", number, "In percent of the limit.")
+        .needs("at", instant(), "When it was noticed.")
+        .schema()
+}
+
+/// What somebody writes who corrects what was used.
+fn correction() -> Value {
+    Object::sent("What was used of a quota, and why that is not what was counted: one of `used` and `grant`.")
+        .needs(
+            "reason",
+            json!({"type": "string", "pattern": "\\S"}),
+            "Why; the audit keeps it.",
+        )
+        .may("used", whole(MAX_LIMIT), "What was used in the period.")
+        .may(
+            "grant",
+            whole(MAX_LIMIT),
+            "So much less was used; at most what was.",
+        )
+        .example(json!({"used": 1_000, "reason": "an outage of ours"}))
+        .schema()
+}
+
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let number = || json!({"type": "integer", "minimum": 0});
     vec![
@@ -21,6 +48,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             "QuotaId",
             json!({"type": "string", "pattern": "^[0-9a-f]{32}$", "description": "A counter of a quota."}),
         ),
+        ("QuotaAlert", alert()),
         (
             "Quota",
             Object::answered("What was used of a quota in its present period.")
@@ -48,8 +76,17 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                     "An address of the network, if networks are counted apart.",
                 )
                 .needs("limit", number(), "The limit it was last asked about with.")
-                .needs("used", number(), "What was used.")
-                .needs("reserved", number(), "What is reserved and not settled.")
+                .needs("used", number(), "What was used, without what is reserved.")
+                .needs(
+                    "reserved",
+                    number(),
+                    "What is reserved on the node that answers, and not settled.",
+                )
+                .needs(
+                    "alerts",
+                    list(&of("QuotaAlert")),
+                    "The thresholds that were reached in this period, in the order in which they were.",
+                )
                 .needs("remaining", number(), "What is left.")
                 .needs("periodStart", instant(), "When the period began.")
                 .needs("periodEnd", instant(), "When it ends.")
@@ -88,24 +125,6 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 .with(sums)
                 .schema(),
         ),
-        (
-            "CorrectionWritten",
-            Object::sent(
-                "What was used of a quota, and why that is not what was counted: one of `used` and `grant`.",
-            )
-            .needs(
-                "reason",
-                json!({"type": "string", "pattern": "\\S"}),
-                "Why; the audit keeps it.",
-            )
-            .may("used", whole(MAX_LIMIT), "What was used in the period.")
-            .may(
-                "grant",
-                whole(MAX_LIMIT),
-                "So much less was used; at most what was.",
-            )
-            .example(json!({"used": 1_000, "reason": "an outage of ours"}))
-            .schema(),
-        ),
+        ("CorrectionWritten", correction()),
     ]
 }

@@ -1,0 +1,128 @@
+//! `Idempotency-Key`: a request that is sent again is carried out once.
+
+use tollgate_core::{Retry, Timestamp};
+
+use super::reply::Reply;
+use super::turn::Turn;
+use super::{Asked, DataPlane};
+use crate::answer::Problem;
+use crate::engine::Checked;
+use crate::reservations::{Claimed, OrgMark, Settling, Undo, fingerprint};
+
+/// The longest body of a request of which something is remembered.
+pub(super) const MAX_KEPT_BYTES: usize = 16 * 1024;
+
+/// Whether a request is to be carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keyed {
+    /// It is, and has no key.
+    No,
+    /// It is, and its answer is kept.
+    Yes,
+    /// It was, and is answered.
+    Answered,
+}
+
+impl DataPlane {
+    /// Claims the key of a request, if it has one and did not before it had to wait.
+    pub(super) fn claim(
+        &self,
+        asked: &Asked<'_, '_>,
+        turn: &Turn,
+        org: OrgMark,
+        reply: &mut Reply,
+    ) -> Result<Keyed, Problem> {
+        let Some(key) = asked.head.header("idempotency-key") else {
+            return Ok(Keyed::No);
+        };
+        let mut underway = turn.underway.take().unwrap_or_default();
+        if underway.claim.is_some() {
+            turn.underway.set(Some(underway));
+            return Ok(Keyed::Yes);
+        }
+        let key = std::str::from_utf8(key).ok();
+        let key = good_key(key)?;
+        let query = asked.head.query.unwrap_or_default();
+        let parts = [asked.head.path.as_bytes(), query.as_bytes(), asked.body];
+        let fingerprint = fingerprint(self.engine.seed(), &parts);
+        bounded(asked)?;
+        match self.keys.claim(org, key, fingerprint, turn.now) {
+            Claimed::New(claim) => {
+                underway.claim = Some(claim);
+                turn.underway.set(Some(underway));
+                Ok(Keyed::Yes)
+            }
+            Claimed::Done(said) => {
+                reply.repeat(&said);
+                Ok(Keyed::Answered)
+            }
+            claimed => Err(refused(&claimed)),
+        }
+    }
+}
+
+impl Turn {
+    /// Keeps the answer for whoever asks again, and what can be taken back of it.
+    pub(super) fn keep(&self, reply: &Reply, until: Option<Timestamp>, undo: Undo) {
+        let claim = self.underway.take().and_then(|underway| underway.claim);
+        if let Some(claim) = claim {
+            claim.keep(reply.kept(), until, undo);
+        }
+    }
+}
+
+impl Turn {
+    /// Takes out the reservation that is being settled.
+    pub(super) fn settling(&self) -> Option<Settling> {
+        let mut underway = self.underway.take()?;
+        let settling = underway.settling.take();
+        self.underway.set(Some(underway));
+        settling
+    }
+
+    /// Holds on to a reservation that is being settled; without an answer it stays as it was.
+    pub(super) fn hold(&self, settling: Settling) {
+        let mut underway = self.underway.take().unwrap_or_default();
+        underway.settling = Some(settling);
+        self.underway.set(Some(underway));
+    }
+}
+
+/// Reads a key.
+pub(crate) fn good_key(key: Option<&str>) -> Result<&str, Problem> {
+    let visible = |key: &&str| key.bytes().all(|byte| (0x21..0x7f).contains(&byte));
+    key.filter(|key| (1..=255).contains(&key.len()))
+        .filter(visible)
+        .ok_or_else(|| Problem::bad_request("`Idempotency-Key` must be 1 to 255 visible ASCII characters."))
+}
+
+/// Why a key can't be used now.
+pub(crate) fn refused(claimed: &Claimed) -> Problem {
+    match claimed {
+        Claimed::Other => Problem::unprocessable("This Idempotency-Key was used for another request."),
+        Claimed::Full => Problem::unavailable(
+            "No decision could be made: as many Idempotency-Keys are remembered as may be.",
+        ),
+        Claimed::InFlight | Claimed::New(_) | Claimed::Done(_) => {
+            Problem::conflict("A request with this Idempotency-Key is being carried out.")
+        }
+    }
+}
+
+/// Until when a decision is repeated: a denial until it would be another.
+pub(crate) fn kept_until(checked: &Checked<'_>) -> Option<Timestamp> {
+    match checked.decision.retry {
+        Retry::After(wait) if !checked.decision.allowed => Some(checked.now.saturating_add(wait)),
+        _ => None,
+    }
+}
+
+/// Whether a request is short enough for something of it to be remembered.
+pub(super) fn bounded(asked: &Asked<'_, '_>) -> Result<(), Problem> {
+    if asked.body.len() > MAX_KEPT_BYTES {
+        return Err(Problem::too_large(format!(
+            "A request that is to be remembered may have at most {MAX_KEPT_BYTES} bytes."
+        )));
+    }
+    Ok(())
+}

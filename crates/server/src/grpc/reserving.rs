@@ -1,0 +1,165 @@
+//! `tollgate.v1.RateLimiter`: reserve, settle, and requests that carry a key.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tollgate_catalog::snapshot::Snapshot;
+use tollgate_core::Timestamp;
+use tollgate_counters::Commit;
+use tollgate_proto::Message;
+use tollgate_proto::v1::{
+    CheckLimitRequest, CheckLimitResponse, ReserveRequest, ReserveResponse, SettleRequest, SettleResponse,
+};
+
+use super::rate_limiter::{Question, RateLimiter, read};
+use crate::answer::{Problem, rfc3339};
+use crate::check_body::CheckBody;
+use crate::clock;
+use crate::data_plane::{actual, good_key, good_ttl, kept_until, no_room, not_open, refused};
+use crate::reservations::{Bill, Claimed, Found, OrgMark, Said, Undo, fingerprint};
+
+/// An answer, until when it is kept at the latest, and what can be taken back of it.
+type Kept<M> = (M, Option<Timestamp>, Undo);
+
+impl RateLimiter {
+    /// A check that counts once for its key.
+    pub(super) async fn answer_once(
+        &self,
+        request: &CheckLimitRequest,
+        question: &Question<'_>,
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> Result<CheckLimitResponse, Problem> {
+        let org = OrgMark::of(self.plane.engine.seed(), question.check.org);
+        let text = format!("check {}", canonical(request));
+        let decide = async {
+            if question.commit == Commit::DryRun {
+                let decided = self
+                    .plane
+                    .decide_in_time(snapshot, &question.check, question.commit, now);
+                let checked = decided.await?;
+                return Ok((self.write(&checked, question.with_headers), None, Undo::Free));
+            }
+            let decided = self.plane.decide_held_in_time(snapshot, &question.check, now);
+            let checked = decided.await?;
+            let undo = if checked.decision.allowed {
+                Undo::Charge(Arc::new(Bill::of(&checked, &question.check, snapshot)))
+            } else {
+                Undo::Free
+            };
+            let answer = self.write(&checked, question.with_headers);
+            Ok((answer, kept_until(&checked), undo))
+        };
+        self.once(request.idempotency_key.as_deref(), org, &text, now, decide)
+            .await
+    }
+
+    pub(super) async fn reserve_once(&self, request: ReserveRequest) -> Result<ReserveResponse, Problem> {
+        let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
+        let check = request.check.unwrap_or_default();
+        let ttl_ms = good_ttl(request.ttl_ms)?;
+        let body = CheckBody::from(&check);
+        let question = read(&body, &check, &snapshot, now)?;
+        let org = OrgMark::of(self.plane.engine.seed(), question.check.org);
+        let text = format!("reserve {ttl_ms} {}", canonical(&check));
+        let decide = async {
+            self.plane.has_room(question.check.org)?;
+            if question.commit == Commit::DryRun {
+                let decided = self
+                    .plane
+                    .decide_in_time(&snapshot, &question.check, question.commit, now);
+                let checked = decided.await?;
+                let decision = self.write(&checked, question.with_headers);
+                return Ok((opened(decision, None), None, Undo::Nothing));
+            }
+            let decided = self.plane.decide_held_in_time(&snapshot, &question.check, now);
+            let checked = decided.await?;
+            let open = self.plane.open(&checked, &question.check, &snapshot, ttl_ms);
+            let decision = self.write(&checked, question.with_headers);
+            Ok((opened(decision, open), kept_until(&checked), Undo::Nothing))
+        };
+        self.once(check.idempotency_key.as_deref(), org, &text, now, decide)
+            .await
+    }
+
+    pub(super) async fn settle_once(&self, request: SettleRequest) -> Result<SettleResponse, Problem> {
+        let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
+        let name = request.reservation_id;
+        let org = self.plane.reservations.org_of(&name);
+        let org = org.ok_or_else(|| not_open(&Found::Unknown))?;
+        let costs: BTreeMap<String, u64> = request.actual_costs.into_iter().collect();
+        let text = format!("settle {name} {:?} {costs:?}", request.actual_cost);
+        let settle = async {
+            let settling = self.plane.settling(&name, now)?;
+            let costs = costs.iter().map(|(unit, cost)| (unit.as_str().into(), *cost));
+            let actual = actual(&settling.bill, request.actual_cost, costs.collect())?;
+            let bill = settling.bill.clone();
+            if let Some(extra) = bill.extra(&actual) {
+                let engine = &self.plane.engine;
+                let checked = engine.check_in_time(&snapshot, &extra, Commit::Charge, now);
+                no_room(&checked.await?)?;
+            }
+            let settled = self.plane.settle(settling, &actual, now);
+            let answer = SettleResponse {
+                reservation_id: name.clone(),
+                reserved_cost: settled.reserved,
+                actual_cost: settled.actual,
+                returned_cost: settled.returned,
+                extra_cost: settled.extra,
+            };
+            Ok((answer, None, Undo::Nothing))
+        };
+        self.once(request.idempotency_key.as_deref(), org, &text, now, settle)
+            .await
+    }
+
+    /// Carries a request out once for each of its keys.
+    async fn once<M: Message + Default>(
+        &self,
+        key: Option<&str>,
+        org: OrgMark,
+        text: &str,
+        now: Timestamp,
+        carry_out: impl Future<Output = Result<Kept<M>, Problem>>,
+    ) -> Result<M, Problem> {
+        let Some(key) = key else {
+            return carry_out.await.map(|(answer, ..)| answer);
+        };
+        let fingerprint = fingerprint(self.plane.engine.seed(), &[b"grpc", text.as_bytes()]);
+        match self.plane.keys.claim(org, good_key(Some(key))?, fingerprint, now) {
+            Claimed::New(claim) => {
+                let (answer, until, undo) = carry_out.await?;
+                let said = Said {
+                    status: 200,
+                    head: Box::default(),
+                    body: answer.encode_to_vec().into(),
+                };
+                claim.keep(said, until, undo);
+                Ok(answer)
+            }
+            Claimed::Done(said) => M::decode(&*said.body).map_err(|_| refused(&Claimed::Other)),
+            claimed => Err(refused(&claimed)),
+        }
+    }
+}
+
+fn opened(decision: CheckLimitResponse, open: Option<(String, Timestamp)>) -> ReserveResponse {
+    let (name, until) = open.unzip();
+    ReserveResponse {
+        decision: Some(decision),
+        reservation_id: name,
+        expires_at: until.map(|until| {
+            let mut text = Vec::with_capacity(24);
+            rfc3339(until, 0, &mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        }),
+    }
+}
+
+/// A request as a text that is the same for the same request: maps have no order.
+fn canonical(request: &CheckLimitRequest) -> String {
+    let mut rest = request.clone();
+    let costs: BTreeMap<_, _> = std::mem::take(&mut rest.costs).into_iter().collect();
+    let descriptors: BTreeMap<_, _> = std::mem::take(&mut rest.descriptors).into_iter().collect();
+    format!("{rest:?} {costs:?} {descriptors:?}")
+}

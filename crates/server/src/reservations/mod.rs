@@ -1,0 +1,41 @@
+//! Charges that may be given back (docs/reservations.md): reservations, and checks that carried an `Idempotency-Key`.
+//!
+//! Here is what this node remembers of them. How a request for one arrives, and what it is answered, is not known here.
+
+mod bill;
+mod id;
+mod keys;
+mod open;
+mod request;
+
+use tollgate_core::{IdHash, KeySeed};
+
+pub use bill::{Actual, Bill};
+pub use keys::{Claim, Claimed, Keys, Refund, Said, Undo};
+pub use open::{Found, Reservations, Settling};
+
+/// The most of each that one org may have, and that all may.
+const MOST_OF_ORG: usize = 10_000;
+const MOST: usize = 200_000;
+/// What is remembered is divided by org, so that threads seldom meet.
+const SHARDS: usize = 64;
+
+/// An org in a node's memory; nobody's requests belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OrgMark(u64);
+
+impl OrgMark {
+    /// The mark of an org.
+    pub fn of(seed: KeySeed, org: Option<&str>) -> Self {
+        Self(seed.id(org.unwrap_or_default().as_bytes()).short())
+    }
+
+    fn shard(self) -> usize {
+        usize::try_from(self.0 % SHARDS as u64).unwrap_or(0)
+    }
+}
+
+/// A text by which requests are told apart.
+pub fn fingerprint(seed: KeySeed, parts: &[&[u8]]) -> IdHash {
+    seed.id(&parts.join(&b"\0"[..]))
+}
