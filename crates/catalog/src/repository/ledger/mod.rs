@@ -322,7 +322,7 @@ impl Repository {
     fn elements(&self) -> &'static str {
         match self.address.backend {
             Backend::Sqlite => "json_each($2)",
-            Backend::Postgres => "json_array_elements($2::json) AS items(value)",
+            Backend::Postgres => "jsonb_array_elements($2::jsonb) AS items(value)",
         }
     }
 }

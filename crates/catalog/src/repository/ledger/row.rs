@@ -264,6 +264,7 @@ mod tests {
         let spend = |row: &mut Row, spent: u64, now: u64| {
             let ask = Ask {
                 generation: row.generation,
+                period: (now / 1_000 * 1_000, (now / 1_000 + 1) * 1_000),
                 spent,
                 owes: spent,
                 ..ask(0, 0)
