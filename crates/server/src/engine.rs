@@ -390,9 +390,9 @@ impl Engine {
         };
         *decision = Decision::pending();
         match shared.decide_away(&names.asked(commit), &fail, &self.store, decision)? {
-            Fallback::Decided { at, degraded } => {
+            Fallback::Decided { at, without } => {
                 checked.now = at;
-                checked.degraded = degraded;
+                checked.degraded = !without.is_empty();
                 Ok(checked)
             }
             Fallback::Closed => Err(Undecided::StoreAway),
