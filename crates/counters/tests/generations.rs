@@ -45,6 +45,22 @@ fn a_slot_that_went_back_begins_anew_at_the_first_call() {
 }
 
 #[test]
+fn a_slot_that_went_back_to_before_it_last_began_begins_anew() {
+    let mut slot = Slot::installed(OWNER);
+    run(&mut slot, 0, [0; 2]);
+    let older = slot.clone();
+    slot.flush();
+    let last = run(&mut slot, 1, [0; 2]);
+    assert_eq!(last.began, START + 1);
+    // What it knows is of another generation than what was heard, and must not be taken for a later one.
+    let mut back = older.clone();
+    assert_eq!(run(&mut back, 2, [last.began, last.now]).began, START + 2);
+    let mut unnoticed = older;
+    unnoticed.bug = Some(Bug::GoneBackUnnoticed);
+    assert_eq!(run(&mut unnoticed, 2, [last.began, last.now]).began, 0);
+}
+
+#[test]
 fn a_slot_that_was_heard_of_just_now_has_lost_nothing() {
     let mut slot = Slot::installed(OWNER);
     let mut heard = [0; 2];

@@ -540,7 +540,10 @@ impl Engine {
         };
         *decision = Decision::pending();
         match shared.decide_away(&names.asked(commit), &fail, &self.store, decision)? {
-            Fallback::Decided { at, degraded } => Ok(Said { at, degraded }),
+            Fallback::Decided { at, without } => Ok(Said {
+                at,
+                degraded: !without.is_empty(),
+            }),
             Fallback::Closed => Err(Undecided::StoreAway),
         }
     }

@@ -30,6 +30,8 @@ pub(crate) struct Parcel {
     tries: u32,
     /// The server that it was sent to.
     owner: u64,
+    /// The network made it. Nobody hears what becomes of it.
+    copy: bool,
 }
 
 /// A reply, and when it was given.
@@ -71,13 +73,18 @@ impl World {
             }),
             tries: 0,
             owner: self.store.owner(home),
+            copy: false,
         });
         if self.random.chance(self.scenario.lost) {
             return self.lose(parcel, then);
         }
-        if parcel.charges_nothing() && self.random.chance(self.scenario.doubled) {
+        if self.random.chance(self.scenario.doubled) {
             let delay = self.delay() * 2;
-            self.push(then + delay, Event::Arrive(parcel.clone()));
+            let copy = Parcel {
+                copy: true,
+                ..(*parcel).clone()
+            };
+            self.push(then + delay, Event::Arrive(Box::new(copy)));
         }
         let delay = self.delay();
         self.push(then + delay, Event::Arrive(parcel));
@@ -106,6 +113,9 @@ impl World {
             return self.push(stalled, Event::Arrive(parcel));
         }
         let moved = self.store.owner(parcel.home) != parcel.owner;
+        if parcel.copy && (moved || moving) {
+            return;
+        }
         if moved && !self.store.serves(parcel.owner) {
             // The server that it was sent to is gone.
             return self.lose(parcel, self.now);
@@ -126,6 +136,9 @@ impl World {
         let order = self.next_order();
         if let Reply::Done(done) = &reply {
             self.record(&parcel, done, order);
+        }
+        if parcel.copy {
+            return;
         }
         if self.random.chance(self.scenario.lost) {
             return self.lose(parcel, self.now);
@@ -188,6 +201,13 @@ impl World {
             let allowed = both().all(|(part, seen)| seen.fits || part.mode != Mode::Enforce);
             let charges = allowed && need.commit == Commit::Charge;
             let mut once = Vec::new();
+            for part in need.parts.iter().filter(|part| part.mode == Mode::Soft) {
+                let (counter, cost) = (of[part.subject], part.cost);
+                if !self.history.natures[&counter].soft {
+                    self.settle(parcel, counter, cost);
+                    whats.push((1 + place as u64, counter, What::Settled { cost }));
+                }
+            }
             for (part, seen) in both().filter(|(part, _)| part.mode != Mode::Soft) {
                 let counter = of[part.subject];
                 if !seen.fits {
@@ -208,12 +228,28 @@ impl World {
                     self.entry(order + 1 + place as u64, lack.stamp, *home, None, what);
                 } else if charges && part.cost > 0 && !once.contains(&counter) {
                     once.push(counter);
-                    let id = (node, parcel.number, place);
+                    // What the network runs twice is charged twice.
+                    let number = parcel.number << 1 | u64::from(parcel.copy);
+                    let id = (node, number, place);
                     whats.push((1 + place as u64, counter, What::Charged { cost: part.cost, id }));
                 }
             }
         }
         whats
+    }
+
+    /// The store hears, once, what was let through without it.
+    fn settle(&mut self, parcel: &Parcel, counter: usize, cost: u64) {
+        if parcel.copy {
+            return;
+        }
+        let owed = self.owed.entry((parcel.life, counter)).or_insert(0);
+        if *owed < cost {
+            let broken =
+                format!("counter {counter} was charged {cost} for {owed} that a fallback let through");
+            self.history.broken.push((self.now, broken));
+        }
+        *owed = owed.saturating_sub(cost);
     }
 
     /// A node hears of a call.
@@ -223,7 +259,8 @@ impl World {
         let machine = &mut self.machines[life.machine];
         if let Some(Reply::Done(done)) = reply {
             let heard = machine.heard.entry(home).or_default();
-            *heard = (*heard).max([done.began, done.now]);
+            let since = if heard[0] == done.began { heard[1] } else { 0 };
+            *heard = [done.began, done.now.max(since)];
         }
         let now = machine.clock.read(self.now);
         let told = machine.node.heard(home_id(home), parcel.number, reply, now);
@@ -260,18 +297,13 @@ impl World {
                     }
                     self.push(self.now, Event::Ask(number, claim));
                 }
-                _ => self.give_up(number),
+                _ => self.fall_back(number),
             }
         }
     }
 }
 
 impl Parcel {
-    /// Whether it makes no difference to a request if it is run twice.
-    fn charges_nothing(&self) -> bool {
-        self.call.needs.iter().all(|need| need.commit == Commit::DryRun)
-    }
-
     /// Whose call it is.
     pub(crate) fn life(&self) -> Life {
         self.life

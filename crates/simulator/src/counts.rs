@@ -11,6 +11,8 @@ pub struct Counts {
     pub local: u64,
     /// Requests that were denied.
     pub denied: u64,
+    /// Requests for which some limit's fallback spoke.
+    pub fallback: u64,
     /// Requests that got no answer.
     pub away: u64,
     /// Calls that were run.
@@ -25,6 +27,7 @@ impl Counts {
         self.allowed += other.allowed;
         self.local += other.local;
         self.denied += other.denied;
+        self.fallback += other.fallback;
         self.away += other.away;
         self.calls += other.calls;
         self.lent += other.lent;
@@ -37,14 +40,15 @@ impl fmt::Display for Counts {
             allowed,
             local,
             denied,
+            fallback,
             away,
             calls,
             lent,
         } = self;
         write!(
             f,
-            "{allowed} allowed ({local} from leases), {denied} denied, {away} without an answer, \
-             {calls} calls, {lent} tokens lent"
+            "{allowed} allowed ({local} from leases), {denied} denied, {fallback} by fallback, \
+             {away} without an answer, {calls} calls, {lent} tokens lent"
         )
     }
 }

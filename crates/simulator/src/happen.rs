@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use tollgate_core::Rule;
+use tollgate_counters::shared::slot::NOTED_EVERY;
 
 use crate::history::What;
 use crate::policies::{Past, Policies};
@@ -26,6 +27,7 @@ impl World {
                 self.store.fail_over(server, self.now, lag, skew);
                 self.store.servers[server].stalled = self.now + self.random.scaled(MILLI, 200 * MILLI);
             }
+            Happening::GoBack => self.go_back(server),
             Happening::Flush => self.store.flush(server),
             Happening::ClockStep => self.store.servers[server].skew += self.step(5 * MICROS_PER_SECOND),
             Happening::FarBack => {
@@ -50,6 +52,35 @@ impl World {
                 self.entry(order, after, home, None, What::SetAhead);
             }
         }
+    }
+
+    /// A server forgets a while, if that is more than it may: what is lost with the last 10 ms can't be noticed.
+    fn go_back(&mut self, server: usize) {
+        let lag = self.random.scaled(20 * MILLI, 500 * MILLI);
+        let of_server = |home: &usize| self.store.homes[*home].server == server;
+        let homes = (0..self.store.homes.len()).filter(of_server);
+        let is_noticed = |home: usize| {
+            let heard = self.machines[0].heard.get(&home).map_or(0, |[_, heard]| *heard);
+            heard == 0 || self.store.noted(home, self.now, lag) + NOTED_EVERY <= heard
+        };
+        if homes.into_iter().all(is_noticed) {
+            self.store.go_back(server, self.now, lag);
+        }
+    }
+
+    /// The one bucket there is becomes faster, or slow again. One node knows at once.
+    pub(crate) fn raise(&mut self) {
+        let mut list = self.policies.list.clone();
+        let revision = self.policies.revision + 1;
+        let rule = &mut list[0].rule;
+        let faster = revision.is_multiple_of(2);
+        let limit = if faster { rule.limit * 10 } else { rule.limit / 10 };
+        *rule = Rule::new(rule.algorithm, limit, Some(rule.capacity), rule.window_ns);
+        self.policies = Rc::new(Policies { revision, list });
+        self.machines[1].policies = Rc::clone(&self.policies);
+        let policies = Rc::clone(&self.policies);
+        self.push(self.now + 300 * MILLI, Event::Publish(0, policies));
+        self.spend_after_a_raise();
     }
 
     /// By how much a clock is set.
@@ -117,7 +148,10 @@ impl World {
         self.policies = Rc::new(Policies { revision, list });
         self.note(|world| format!("{:#?}", world.policies));
         for machine in 0..self.machines.len() {
-            let after = self.random.scaled(1, 2 * SECOND);
+            let mut after = self.random.scaled(1, 2 * SECOND);
+            if machine == 0 && self.scenario.stale {
+                after += self.random.scaled(SECOND, 30 * SECOND);
+            }
             let policies = Rc::clone(&self.policies);
             self.push(self.now + after, Event::Publish(machine, policies));
         }

@@ -27,6 +27,8 @@ pub struct Nature {
     pub accuracy: u16,
     /// Its home.
     pub home: usize,
+    /// It never refuses.
+    pub soft: bool,
     /// The counters it replaces.
     pub formers: Vec<Replaced>,
 }
@@ -68,6 +70,11 @@ pub enum What {
         cost: u64,
         /// Whose: the node, the call, the place in it.
         id: (u64, u64, usize),
+    },
+    /// The store was told what was let through while it was away.
+    Settled {
+        /// How much.
+        cost: u64,
     },
     /// The store lent tokens.
     Lent {

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use tollgate_counters::MemoryStore;
 use tollgate_counters::shared::call::Micros;
 use tollgate_counters::shared::node::{Node, Waiter};
 
@@ -29,6 +30,8 @@ impl Waiter for Ticket {
 pub struct Machine {
     /// What it runs.
     pub node: Node<Ticket>,
+    /// What it counts by itself while the store is away.
+    pub local: MemoryStore,
     /// Its clock.
     pub clock: Clock,
     /// The policies that it knows.

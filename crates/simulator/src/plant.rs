@@ -15,7 +15,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 26] = [
         Self::Store(slot::Bug::LeasesDrain),
         Self::Store(slot::Bug::LogAtGrant),
         Self::Store(slot::Bug::LogSettledAtGrant),
@@ -23,11 +23,15 @@ impl Plant {
         Self::Store(slot::Bug::BucketCredit),
         Self::Store(slot::Bug::AnyLeaseReturns),
         Self::Store(slot::Bug::ReturnTwice),
+        Self::Store(slot::Bug::LentOverAgain),
         Self::Store(slot::Bug::ReturnAcrossWindows),
         Self::Store(slot::Bug::WarmAfterLoss),
         Self::Store(slot::Bug::LogColdWithoutHold),
         Self::Store(slot::Bug::FailoverUnnoticed),
+        Self::Store(slot::Bug::GoneBackUnnoticed),
         Self::Store(slot::Bug::StaleRevisionWins),
+        Self::Store(slot::Bug::RevisionSlips),
+        Self::Store(slot::Bug::ChangeForgetsLeases),
         Self::Store(slot::Bug::ForgetsOtherSlots),
         Self::Store(slot::Bug::DeniedCharges),
         Self::Store(slot::Bug::RunsLate),
@@ -36,6 +40,7 @@ impl Plant {
         Self::Node(node::Bug::CheckedBeforeOnly),
         Self::Node(node::Bug::PutBackAnywhere),
         Self::Node(node::Bug::PartsAreWhole),
+        Self::Node(node::Bug::OwedAgain),
         Self::SentAgain,
     ];
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use tollgate_core::{CounterKey, KeySeed, Mode, Rule};
 use tollgate_counters::shared::call::Name;
+use tollgate_counters::shared::node::Fail;
 
 const SEED: KeySeed = KeySeed(1, 2);
 /// How many counters of one limit there can be.
@@ -47,6 +48,8 @@ pub struct Policy {
     pub accuracy: u16,
     /// What is counted together.
     pub scope: Scope,
+    /// What it does while the store is away.
+    pub fail: Fail,
     /// Which of a request's costs it counts.
     pub unit: usize,
     /// The endpoints it is about, a bit each.

@@ -1,5 +1,7 @@
 //! Requests, and how nodes decide them.
 
+mod fallback;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -45,6 +47,8 @@ pub(crate) struct Request {
     tries: u32,
     /// When the store lent it what it lacked of a home.
     lent: HashMap<usize, When>,
+    /// The levels for which a fallback spoke.
+    without: Vec<usize>,
     /// When a node last took what it holds for it, and what the clocks of all homes showed.
     took: (When, Vec<u64>),
 }
@@ -185,6 +189,7 @@ impl World {
             stack,
             tries: 0,
             lent: HashMap::new(),
+            without: Vec::new(),
             took: (When::default(), Vec::new()),
             over: false,
             gone: Rc::new(Cell::new(false)),
@@ -214,6 +219,7 @@ impl World {
             window_ns: policy.rule.window_ns,
             accuracy: policy.accuracy,
             home: placed.place.home,
+            soft: policy.mode == Mode::Soft,
             formers: (policy.formers.iter())
                 .map(|past| Replaced {
                     counter: counter(past.count, past.scope, caller),
@@ -227,21 +233,6 @@ impl World {
                 .collect(),
         });
         placed
-    }
-
-    /// A client gets no answer, or has waited for long enough.
-    pub(crate) fn give_up(&mut self, number: usize) {
-        let request = &mut self.requests[number];
-        if !request.over {
-            request.over = true;
-            request.gone.set(true);
-            self.tally.away += 1;
-            self.note(|_| format!("request {number} gets no answer"));
-            if self.scenario.calm {
-                let broken = format!("request {number} got no answer, and nothing was wrong");
-                self.history.broken.push((self.now, broken));
-            }
-        }
     }
 
     /// A node decides a request, or has it wait.
@@ -336,9 +327,16 @@ impl World {
         }
         let (mut admitted, mut lacking) = (Vec::new(), Vec::new());
         let request = &self.requests[number];
-        for ((placed, policy), (fits, charged)) in request.levels().zip(seen) {
+        for (place, ((placed, policy), (fits, charged))) in request.levels().zip(seen).enumerate() {
             let (counter, home) = (placed.counter, placed.place.home);
             let cost = request.costs[policy.unit];
+            if request.without.contains(&place) {
+                // The store hears of it later.
+                if allowed && *charged && request.commit == Commit::Charge {
+                    *self.owed.entry((request.life, counter)).or_insert(0) += cost;
+                }
+                continue;
+            }
             let when = request.decided(home, heard, asked);
             let charges = allowed && request.commit == Commit::Charge && cost > 0;
             if charges && !charged && (*fits || policy.mode != Mode::Shadow) {

@@ -1,6 +1,7 @@
 //! What a seed stands for: how large the world is, what its limits are, what can happen in it.
 
 use tollgate_core::{Algorithm, Anchor, Mode, Period, Rule};
+use tollgate_counters::shared::node::Fail;
 
 use crate::policies::{Policies, Policy, Scope};
 use crate::random::Random;
@@ -19,6 +20,8 @@ pub enum Happening {
     Crash,
     /// A server's place is taken by its copy, which is behind.
     FailOver,
+    /// A server comes back under its own name with what it knew a while ago.
+    GoBack,
     /// A server loses everything.
     Flush,
     /// A server's clock is set, by up to a few seconds.
@@ -56,8 +59,12 @@ pub struct Scenario {
     pub lost: u64,
     /// Of a thousand messages, how many are late.
     pub late: u64,
-    /// Of a thousand calls that charge nothing, how many are run twice.
+    /// Of a thousand calls, how many are run twice.
     pub doubled: u64,
+    /// One node learns of new policies long after the others, and starts with those that it had.
+    pub stale: bool,
+    /// Nothing is asked but what shows whether a faster bucket keeps room for what is on lease.
+    pub raises: bool,
     /// At a thousand points where a node could pause, how often it does.
     pub pauses: u64,
     /// What befalls it.
@@ -104,6 +111,8 @@ impl Scenario {
             lost: some(random, 100),
             late: some(random, 200),
             doubled: some(random, 200),
+            stale: !calm && random.chance(200),
+            raises: false,
             pauses: some(random, 100),
             happenings,
             every: random.scaled(50 * MILLI, 3 * SECOND),
@@ -112,6 +121,7 @@ impl Scenario {
         match random.below(20) {
             0 => scenario.of_a_raise(random),
             1 => scenario.of_tokens_kept(random),
+            2 => scenario.of_one_who_remembers(),
             _ => scenario,
         }
     }
@@ -125,6 +135,7 @@ impl Scenario {
             mode: Mode::Enforce,
             accuracy: 9_000,
             scope: Scope::Org,
+            fail: Fail::Closed,
             unit: 0,
             endpoints: 0b11,
             count: 0,
@@ -133,6 +144,20 @@ impl Scenario {
         (self.nodes, self.orgs) = (2, 1);
         (self.policies.list, self.calm) = (list, false);
         (self.happenings, self.every) = (vec![Happening::Revise], 150 * MILLI);
+        self.raises = random.chance(500);
+        if self.raises {
+            (self.lost, self.late, self.pauses, self.stale) = (0, 0, 0, false);
+            (self.trip, self.happenings) = (30 * MICRO, Vec::new());
+        }
+        self
+    }
+
+    /// A server that comes back with an older state, under its own name, to the one node that has heard more of it. No
+    /// call that was sent before comes in between: it would be taken for that of somebody who has heard nothing.
+    fn of_one_who_remembers(mut self) -> Self {
+        (self.nodes, self.calm, self.stale) = (1, false, false);
+        (self.late, self.doubled) = (0, 0);
+        (self.happenings, self.every) = (vec![Happening::GoBack], 300 * MILLI);
         self
     }
 
@@ -144,6 +169,7 @@ impl Scenario {
             mode: Mode::Enforce,
             accuracy: 9_000,
             scope: Scope::Global,
+            fail: Fail::Closed,
             unit: 0,
             endpoints: 0b11,
             count: 0,
@@ -211,6 +237,7 @@ pub fn policy(random: &mut Random, count: usize) -> Policy {
         mode: random.weighted(&MODES),
         accuracy: random.pick(&[0, 100, 500, 500, 2_000, 5_000, 9_000]),
         scope: random.weighted(&SCOPES),
+        fail: random.pick(&[Fail::Closed, Fail::Local, Fail::Open]),
         unit: usize::from(random.chance(100)),
         endpoints: random.pick(&[0b11, 0b11, 0b11, 0b01, 0b10]),
         count,

@@ -132,6 +132,22 @@ impl Store {
         self.servers[server].owner = self.owners;
         self.servers[server].skew = skew;
         self.owners += 1;
+        self.go_back(server, now, lag);
+    }
+
+    /// What a home would note as the highest time if it knew what was copied `lag` ago, and no more.
+    pub fn noted(&self, home: usize, now: u64, lag: u64) -> Micros {
+        let home = &self.homes[home];
+        let kept = home.behind.partition_point(|applied| applied.at + lag <= now);
+        let mut copy = home.copy.clone();
+        for applied in home.behind.iter().take(kept) {
+            copy.run(applied.owner, applied.time, &applied.call);
+        }
+        copy.sentinel.map_or(0, |sentinel| sentinel.highest)
+    }
+
+    /// A server comes back with what was copied `lag` ago.
+    pub fn go_back(&mut self, server: usize, now: u64, lag: u64) {
         for home in self.homes.iter_mut().filter(|home| home.server == server) {
             let kept = home.behind.partition_point(|applied| applied.at + lag <= now);
             home.catch_up(kept);

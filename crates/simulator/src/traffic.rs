@@ -59,6 +59,9 @@ impl World {
         if self.traffic.left == 0 {
             return self.end_soon();
         }
+        if self.scenario.raises {
+            return self.borrow_before_a_raise();
+        }
         let policies = std::rc::Rc::clone(&self.policies);
         let place = self.random.index(policies.list.len());
         let policy = &policies.list[place];
@@ -73,6 +76,39 @@ impl World {
             _ => self.flow(policy),
         };
         self.push(self.now + length, Event::Traffic);
+    }
+
+    /// A node borrows, and then the bucket becomes faster.
+    fn borrow_before_a_raise(&mut self) {
+        let flow = self.policies.list[0].rule.capacity / 3;
+        for number in 0..flow {
+            self.ask_for_one(self.now + number * 2 * MILLI, 0);
+        }
+        self.traffic.left = self.traffic.left.saturating_sub(flow);
+        self.push(self.now + flow * 2 * MILLI, Event::Raise);
+    }
+
+    /// Another node tells the store that it is faster, and the bucket is full again as soon as it can be. What the one
+    /// holds and what the other is given are spent at once.
+    pub(crate) fn spend_after_a_raise(&mut self) {
+        let Rule {
+            limit,
+            capacity,
+            window_ns,
+            ..
+        } = self.policies.list[0].rule;
+        self.ask_for_one(self.now, 1);
+        let full = self.now + MILLI + window_ns * capacity / limit.max(1);
+        for number in 0..capacity + 50 {
+            self.ask_for_one(full, usize::from(number < capacity));
+        }
+        self.traffic.left = self.traffic.left.saturating_sub(capacity + 51);
+        self.push(full + 1_500 * MILLI, Event::Traffic);
+    }
+
+    fn ask_for_one(&mut self, at: u64, machine: usize) {
+        let favourite = self.traffic.favourite;
+        self.request(at, machine, favourite, [1, 0], false);
     }
 
     /// Nothing comes for as long as something takes.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::rc::Rc;
 
+use tollgate_counters::MemoryStore;
 use tollgate_counters::shared::call::{Kind, Subject};
 use tollgate_counters::shared::node::{Claim, Node};
 
@@ -48,6 +49,8 @@ pub(crate) enum Event {
     Publish(usize, Rc<Policies>),
     /// Something befalls the fleet.
     Happen,
+    /// A bucket becomes faster or slower.
+    Raise,
     /// A node starts.
     Start(usize),
     /// A node dies.
@@ -62,7 +65,7 @@ enum Recipient {
 }
 
 /// A node in one of its lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Life {
     pub(crate) machine: usize,
     pub(crate) number: u64,
@@ -90,6 +93,8 @@ pub(crate) struct World {
     began: Vec<u64>,
     /// The newest revision by which the store counts.
     told: HashMap<usize, u64>,
+    /// What nodes let through while the store was away, and have not told it yet.
+    pub(crate) owed: HashMap<(Life, usize), u64>,
     /// Until when windows that begin with their first request are open.
     open: HashMap<usize, u64>,
     pub(crate) options: Options,
@@ -122,6 +127,7 @@ impl World {
             order: 0,
             began: Vec::new(),
             told: HashMap::new(),
+            owed: HashMap::new(),
             open: HashMap::new(),
             options,
             end: u64::MAX,
@@ -204,6 +210,7 @@ impl World {
                 let wait = self.random.within(1, 2 * self.scenario.every);
                 self.push(self.now + wait, Event::Happen);
             }
+            Event::Raise => self.raise(),
             Event::Start(machine) => self.start(machine),
             Event::Stop(life) => self.stop(life),
         }
@@ -262,11 +269,15 @@ impl World {
         }
         node.set_nodes(self.scenario.nodes as u64);
         node.set_clock(self.store.shows(0, self.now) / 1_000, clock.read(self.now));
-        let number = self.machines.get(machine).map_or(0, |old| old.life);
+        let old = self.machines.get(machine);
+        let number = old.map_or(0, |old| old.life);
+        // One that nobody told of changes has the policies that lie on its disk.
+        let of_disk = old.filter(|_| self.scenario.stale).map(|old| &old.policies);
         let started = Machine {
             node,
+            local: MemoryStore::new(1_000),
             clock,
-            policies: Rc::clone(&self.policies),
+            policies: Rc::clone(of_disk.unwrap_or(&self.policies)),
             life: number,
             up: true,
             asleep: 0,

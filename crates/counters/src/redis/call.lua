@@ -59,7 +59,7 @@ if now > not_after then
 end
 
 -- A missing sentinel, another owner, a clock far back or one that has shown more already begin a new generation.
-local lost = back or not sentinel or sentinel:sub(17) ~= owner
+local lost = back or not sentinel or sentinel:sub(17) ~= owner or began < heard_began
   or (began == heard_began and highest + 10000 <= heard)
 if lost then
   -- Later than every one before, even if the clock waits for what it once showed.

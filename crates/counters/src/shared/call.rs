@@ -34,7 +34,7 @@ pub struct Call {
     /// The call does nothing if the store runs it later than this.
     pub not_after: Micros,
     /// When what the slot knows began, and the time it showed, as last heard of it; zeros if nothing was. A slot that
-    /// has not noted a time so late has gone back to what it knew before.
+    /// began earlier, or has not noted a time so late, has gone back to what it knew before.
     pub heard: [Micros; 2],
     /// The counters it is about, each once.
     pub subjects: Vec<Subject>,

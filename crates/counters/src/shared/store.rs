@@ -186,9 +186,9 @@ impl SharedStore {
         let fallback = self
             .node
             .decide_away(asked, fail, local, &mut || clock(), decision)?;
-        match fallback {
-            Fallback::Decided { degraded: true, .. } => &self.decided_away,
-            Fallback::Decided { .. } => return Ok(fallback),
+        match &fallback {
+            Fallback::Decided { without, .. } if without.is_empty() => return Ok(fallback),
+            Fallback::Decided { .. } => &self.decided_away,
             Fallback::Closed => &self.closed,
         }
         .fetch_add(1, Ordering::Relaxed);

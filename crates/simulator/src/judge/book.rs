@@ -109,6 +109,16 @@ impl Book {
         self.turn_to(page, stamp);
     }
 
+    /// What was let through elsewhere was taken, even if there was no room for it.
+    pub fn settle(&mut self, numbers: Numbers, cost: u64, stamp: u64) {
+        if !self.nature.is_bucket() {
+            return self.charge(numbers, cost, stamp);
+        }
+        let (rule, mut page) = self.at(boundless(numbers), stamp);
+        page.cell = rule.charge(page.cell, cost, Timestamp::from_nanos(stamp));
+        self.turn_to(page, stamp);
+    }
+
     /// Tokens were lent. While they are out, a bucket does not drain below them.
     pub fn lend(&mut self, numbers: Numbers, amount: u64, hold: u64, stamp: u64) {
         self.lent.retain(|(until, _)| *until > stamp);
@@ -143,12 +153,7 @@ impl Book {
         if same || !self.nature.is_bucket() || self.pages.is_empty() {
             return;
         }
-        // What it owes beyond its burst is forgotten only when it is looked at.
-        let boundless = Numbers {
-            capacity: u64::MAX / 2,
-            ..old
-        };
-        let (_, page) = self.at(boundless, stamp);
+        let (_, page) = self.at(boundless(old), stamp);
         self.turn_to(page, stamp);
     }
 
@@ -255,5 +260,13 @@ impl Book {
             self.pages.pop_front();
         }
         self.pages.push_back(Page { since: stamp, ..page });
+    }
+}
+
+/// Numbers by which a bucket may owe anything: what it owes beyond its burst is forgotten only when it is looked at.
+fn boundless(numbers: Numbers) -> Numbers {
+    Numbers {
+        capacity: u64::MAX / 2,
+        ..numbers
     }
 }

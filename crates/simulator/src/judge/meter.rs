@@ -52,6 +52,8 @@ pub struct Meter {
     /// What was on lease when the store's clock was set ahead, or it lost its memory: it counts where it was
     /// lent, until then.
     exempt: (u64, u64),
+    /// It may count more than it admits, by what was let through without the store.
+    overcharged: bool,
 }
 
 impl Meter {
@@ -71,6 +73,7 @@ impl Meter {
             leases: Vec::new(),
             lost: None,
             exempt: (0, 0),
+            overcharged: false,
         }
     }
 
@@ -167,6 +170,31 @@ impl Meter {
         });
     }
 
+    /// The store was told of what was let through without it. It counts from now on, and what is on lease counted before.
+    /// Where everything was used up at `lost`, a window from the first request is open since then.
+    pub fn settled(&mut self, cost: u64, lost: Option<u64>, at: u64, stamp: u64) {
+        self.advance(stamp);
+        let (now, length) = (self.latest, self.nature.window_ns);
+        let lost_until = lost.map(|lost| lost + length).filter(|until| now < *until);
+        match (self.nature.algorithm, &mut self.count, lost_until) {
+            (Algorithm::FixedWindow(Anchor::First), Count::Window(end, count), Some(until))
+                if now >= *end =>
+            {
+                (*end, *count) = (until, 0);
+            }
+            _ => self.opened(stamp),
+        }
+        self.spare_leases(at);
+        self.overcharged = true;
+        match &mut self.count {
+            Count::Bucket(owed) => *owed += u128::from(cost) * u128::from(length),
+            Count::Window(_, count) => *count += cost,
+            Count::Sliding(_, _, current) => *current += cost,
+            Count::Log(log) => log.push_back((now, cost)),
+        }
+        self.empty();
+    }
+
     /// A window from its first request begins when the store counts it.
     pub fn opened(&mut self, stamp: u64) {
         self.advance(stamp);
@@ -191,7 +219,9 @@ impl Meter {
     pub fn began(&mut self, at: u64, stamp: u64) {
         let back = stamp < self.latest;
         self.lost = Some((stamp, at));
-        if let (true, Some(numbers)) = (back, self.numbers) {
+        // What it counted beyond its limit is forgotten with the rest.
+        if let (true, Some(numbers)) = (back || self.overcharged, self.numbers) {
+            self.overcharged = false;
             self.spare_leases(at);
             self.use_up(numbers, stamp);
         }

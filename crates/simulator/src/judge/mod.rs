@@ -111,6 +111,14 @@ impl Judge<'_> {
                     account.taken.charge(numbers, *cost, stamp);
                 });
             }
+            What::Settled { cost } => {
+                let lost = self.began.get(&entry.home).copied();
+                account.meter.settled(*cost, lost, at, stamp);
+                self.with(counter, |account, numbers| {
+                    account.taken.settle(numbers, *cost, stamp);
+                    account.used.settle(numbers, *cost, stamp);
+                });
+            }
             What::Lent { amount, hold, urgent } => {
                 self.with(counter, |account, numbers| {
                     if *urgent {

@@ -7,7 +7,7 @@ use super::super::call::Terms;
 use super::line::Line;
 use super::pool::Standing;
 use super::{Asked, Locked, Mono, Node, Waiter};
-use crate::memory::{Commit, MemoryStore, StoreFull};
+use crate::memory::{Commit, MemoryStore, Places, StoreFull};
 use crate::sync::Ordering;
 
 /// What a limit does while the store is away.
@@ -22,14 +22,14 @@ pub enum Fail {
 }
 
 /// A decision without the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fallback {
     /// It is made.
     Decided {
         /// When, in what is taken for the store's time.
         at: Timestamp,
-        /// Whether a fallback spoke, or what was held sufficed.
-        degraded: bool,
+        /// The levels for which a fallback spoke, by their places; none if what was held sufficed.
+        without: Places,
     },
     /// Some limit wants none made.
     Closed,
@@ -63,7 +63,7 @@ impl<W: Waiter> Node<W> {
                 (Fail::Closed, Mode::Shadow | Mode::Soft) => Fail::Open,
                 (says, _) => says,
             };
-            let unknown: SmallVec<[usize; 4]> = (0..standings.len()).filter(unknown).collect();
+            let unknown: Places = (0..standings.len()).filter(unknown).collect();
             if unknown.iter().any(|place| says(*place) == Fail::Closed) {
                 return Ok(Fallback::Closed);
             }
@@ -124,10 +124,7 @@ impl<W: Waiter> Node<W> {
             drop(locked);
             decision.sum_up(asked.levels, at);
             tell_share(decision, &kept, &here, asked.levels);
-            return Ok(Fallback::Decided {
-                at,
-                degraded: !unknown.is_empty(),
-            });
+            return Ok(Fallback::Decided { at, without: unknown });
         }
     }
 }

@@ -10,7 +10,7 @@ use super::super::call::{Call, LeaseId, Micros, Name, Need, Part, Return, Subjec
 use super::claim::Kept;
 use super::line::{Flight, Given, Lend, Line, Waiting};
 use super::pool::Pool;
-use super::{Answer, Mono, Node, Outgoing, PATIENCE, Shard, Waiter, store_micros};
+use super::{Answer, Bug, Mono, Node, Outgoing, PATIENCE, Shard, Waiter, store_micros};
 use crate::memory::Commit;
 use crate::sync::Ordering;
 
@@ -111,11 +111,7 @@ impl<W: Waiter> Node<W> {
                 needed: false,
             });
         }
-        for key in std::mem::take(&mut line.owing) {
-            if let (Some(pool), Some(terms)) = (pools.get_mut(&key), line.terms.get(&key)) {
-                draft.settle(pool, terms, instant(store));
-            }
-        }
+        self.settle_owing(line, pools, &mut draft, instant(store));
         for given in line.given.drain(..) {
             let subject = draft.subject(given.name, &given.terms);
             draft.call.returns.push(Return {
@@ -137,6 +133,26 @@ impl<W: Waiter> Node<W> {
             lane: line.lane,
             call: draft.call,
         })
+    }
+
+    /// Tells of all that was let through without the store, once.
+    fn settle_owing(
+        &self,
+        line: &mut Line<W>,
+        pools: &mut HashMap<CounterKey, Pool, RandomState>,
+        draft: &mut Draft,
+        at: Timestamp,
+    ) {
+        for key in std::mem::take(&mut line.owing) {
+            if let (Some(pool), Some(terms)) = (pools.get_mut(&key), line.terms.get(&key)) {
+                let owed = pool.owed;
+                draft.settle(pool, terms, at);
+                if self.has(Bug::OwedAgain) {
+                    pool.owed = owed;
+                    line.owing.push(key);
+                }
+            }
+        }
     }
 }
 

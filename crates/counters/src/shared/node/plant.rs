@@ -15,6 +15,8 @@ pub enum Bug {
     PutBackAnywhere,
     /// A counter that counted a part of what another counts from now on is taken for all that was before.
     PartsAreWhole,
+    /// What was let through without the store is told it again and again.
+    OwedAgain,
 }
 
 impl<W> Node<W> {

@@ -215,7 +215,7 @@ impl Pool {
     /// Drops leases of which everything was spent, for which a bucket or a log waits.
     pub(super) fn take_spent(&mut self) -> SmallVec<[Lease; 2]> {
         let mut spent = SmallVec::new();
-        if self.is_bucket() || self.rule.algorithm == Algorithm::SlidingLog {
+        if self.counts_what_ended() {
             self.leases.retain(|lease| {
                 if lease.left == 0 {
                     spent.push(*lease);
@@ -240,8 +240,7 @@ impl Pool {
             }
             keep
         });
-        // A window gets it back; a bucket, or a log, has counted it as spent by now.
-        if lost > 0 && (self.is_bucket() || self.rule.algorithm == Algorithm::SlidingLog) {
+        if lost > 0 && self.counts_what_ended() {
             self.lost = (self.lost(now) + lost, now);
         }
         ended
@@ -279,8 +278,18 @@ impl Pool {
         if now < self.sated_until || held * 4 >= target * 3 {
             return 0;
         }
-        let unused = held.saturating_add(self.lost(now));
+        let mut unused = held.saturating_add(self.lost(now));
+        if self.counts_what_ended() {
+            // Also what has ended and nobody has looked at since.
+            let ended = self.leases.iter().filter(|lease| !lease.is_live(now));
+            unused += ended.map(|lease| lease.left).sum::<u64>();
+        }
         (target - held).min(self.sizes.cap.saturating_sub(unused))
+    }
+
+    /// Whether what ended unspent counts as spent: a window gets it back, a bucket or a log has counted it by then.
+    fn counts_what_ended(&self) -> bool {
+        self.is_bucket() || self.rule.algorithm == Algorithm::SlidingLog
     }
 
     pub(super) fn is_bucket(&self) -> bool {
@@ -290,10 +299,16 @@ impl Pool {
         )
     }
 
-    /// What ended unspent and is still counted as used. As much as may lie unused comes back in the time in which
-    /// the whole limit does.
+    /// What ended unspent and is still counted as used. In a bucket as much as may lie unused comes back in the time
+    /// in which the whole limit does.
     fn lost(&self, now: Mono) -> u64 {
         let (lost, at) = self.lost;
+        if self.rule.algorithm == Algorithm::SlidingLog {
+            // Nothing of it leaves before its window has passed, and what is entered late leaves a little later.
+            let stays = self.rule.horizon_ns() + u128::from(nanos(self.sizes.hold));
+            let gone = u128::from(now.saturating_sub(at)) >= stays;
+            return if gone { 0 } else { lost };
+        }
         let back = u128::from(self.sizes.cap) * u128::from(now.saturating_sub(at));
         let back = back / self.rule.horizon_ns().max(1);
         lost.saturating_sub(u64::try_from(back).unwrap_or(u64::MAX))

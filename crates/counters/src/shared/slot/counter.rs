@@ -15,8 +15,6 @@ const MOST_LENT: usize = 32;
 const MOST_OF_NODE: usize = 4;
 /// Soft limits count no further.
 pub(super) const MOST: u64 = 1 << 52;
-/// The most entries of a log. Only soft limits reach it.
-const MOST_ENTRIES: usize = 100_001;
 
 /// A lease that may come back, or whose spends a log has not placed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +54,7 @@ pub(super) struct Counter {
     /// As [`State`] has them. A log's are made when they are asked for.
     pub(super) numbers: [u64; 3],
     /// What a log holds, oldest first: when, how much.
-    log: VecDeque<(Micros, u64)>,
+    pub(super) log: VecDeque<(Micros, u64)>,
     /// The oldest first. Windows: of the present window. Logs: not in the log yet. Buckets: those that live.
     pub(super) lent: Vec<Lent>,
     /// From when on it may be forgotten.
@@ -143,7 +141,9 @@ impl Counter {
         if known.revision > terms.revision && terms.revision > 0 && !stale_wins {
             self.terms.limit = known.limit;
             self.terms.capacity = known.capacity;
-            self.terms.revision = known.revision;
+            if self.bug != Some(Bug::RevisionSlips) {
+                self.terms.revision = known.revision;
+            }
         }
     }
 
@@ -188,7 +188,7 @@ impl Counter {
     }
 
     /// What a log, or a sliding counter, has used; of a window its count.
-    fn used(&self, now: Micros) -> u64 {
+    pub(super) fn used(&self, now: Micros) -> u64 {
         let [end, previous, current] = self.numbers;
         match self.terms.kind {
             Kind::Log => {
@@ -244,21 +244,6 @@ impl Counter {
         State([self.used(now), newest, self.room_at(limit, cost, now)])
     }
 
-    /// When `cost`, or one unit, fits a log; if it does already, when its oldest entry leaves; 0 with none.
-    fn room_at(&self, limit: u64, cost: u64, now: Micros) -> Micros {
-        let mut over = (self.used(now) + cost.max(1)).saturating_sub(limit);
-        let mut entries: Vec<_> = self.log.iter().copied().collect();
-        entries.extend(self.lent.iter().map(|lent| (lent.until, lent.amount)));
-        entries.sort_unstable();
-        for (at, count) in &entries {
-            if over <= *count {
-                return at + self.terms.window;
-            }
-            over -= count;
-        }
-        entries.last().map_or(0, |(at, _)| at + self.terms.window)
-    }
-
     /// Charges a part that was looked at, and says how the counter stands then. What another level of the same
     /// request has charged already is not written again.
     pub(super) fn charge(&mut self, part: &Part, look: &Look, now: Micros, written: bool) -> State {
@@ -283,18 +268,6 @@ impl Counter {
             self.changed = true;
         }
         State(after)
-    }
-
-    /// Adds to a log what was used at an instant. Entries stay in order, so that it may be a little later; one that
-    /// is full makes its newest later.
-    fn enter(&mut self, at: Micros, count: u64) {
-        let count = count.min(MOST.saturating_sub(self.used(at)));
-        let newest = self.log.back().map_or(0, |(at, _)| *at);
-        let full = self.log.len() == MOST_ENTRIES;
-        match self.log.back_mut() {
-            Some(last) if full || at <= newest => *last = (at.max(newest), last.1 + count),
-            _ => self.log.push_back((at, count)),
-        }
     }
 
     /// Lends what is wanted, or as much as there is, and says for how long.
@@ -334,6 +307,12 @@ impl Counter {
         let Terms { kind, .. } = self.terms;
         if kind == Kind::Log && self.bug == Some(Bug::LogAtGrant) {
             return self.enter(now, amount);
+        }
+        if self.bug == Some(Bug::LentOverAgain)
+            && let Some(place) = self.find(want.lease)
+        {
+            self.lent[place].amount = amount;
+            return;
         }
         let of_node = |lent: &Lent| lent.id.node == want.lease.node && !lent.is_nobodys();
         let mut gone = None;
@@ -418,36 +397,6 @@ impl Counter {
         self.terms.limit.saturating_sub(self.used(now))
     }
 
-    /// What is on lease at an instant, and until when.
-    pub(super) fn on_lease(&self, now: Micros) -> (u64, Micros) {
-        let live = self.lent.iter().filter(|lent| lent.until > now && !lent.needed);
-        live.fold((0, 0), |all, lent| both(all, (lent.amount, lent.until)))
-    }
-
-    /// Leaves no more room than a counter has that it replaces; what that has on lease holds a bucket down. It is
-    /// written with the first charge.
-    pub(super) fn narrow(&mut self, room: u64, (amount, until): (u64, Micros), now: Micros) {
-        let excess = self.remaining(now).saturating_sub(room);
-        match self.terms.kind {
-            _ if excess == 0 => {}
-            Kind::Token | Kind::Leaky => {
-                // No part of a token more, either.
-                self.numbers = [self.numbers[0].max(now), self.terms.capacity - room, 0];
-            }
-            Kind::Log => self.enter(now, excess),
-            Kind::Sliding => self.numbers[2] += excess,
-            _ => self.numbers[1] += excess,
-        }
-        if self.terms.kind.is_bucket() && amount > 0 {
-            self.hold_down(Lent {
-                id: Lent::NOBODY,
-                amount,
-                until,
-                needed: false,
-            });
-        }
-    }
-
     /// Sees to it that it is kept for as long as it matters, and longer, so that most writes leave the expiry as it
     /// is.
     pub(super) fn keep(&mut self, now: Micros) {
@@ -471,9 +420,4 @@ impl Counter {
             self.expires = matters + 2 * GRACE;
         }
     }
-}
-
-/// Two amounts on lease, and until when both are.
-pub(super) fn both(one: (u64, Micros), other: (u64, Micros)) -> (u64, Micros) {
-    ((one.0 + other.0).min(MOST), one.1.max(other.1))
 }

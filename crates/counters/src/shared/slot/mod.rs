@@ -5,6 +5,8 @@
 
 mod bucket;
 mod counter;
+mod former;
+mod log;
 
 use std::collections::BTreeMap;
 
@@ -48,6 +50,8 @@ pub enum Bug {
     AnyLeaseReturns,
     /// A lease can be given back twice.
     ReturnTwice,
+    /// A lease that is lent a second time, by a call that is run twice, takes the place of the first.
+    LentOverAgain,
     /// A lease can be given back into another window.
     ReturnAcrossWindows,
     /// After a loss every counter is as good as new.
@@ -62,6 +66,8 @@ pub enum Bug {
     GoneBackUnnoticed,
     /// Whoever asks says by which revision, even an old one.
     StaleRevisionWins,
+    /// The numbers of a newer revision are kept, and not which one it is.
+    RevisionSlips,
     /// A bucket whose numbers change goes on as if nothing were on lease.
     ChangeForgetsLeases,
     /// A counter that replaces one of another slot begins as if there had been none.
@@ -178,9 +184,8 @@ impl Slot {
         let old = self.sentinel;
         let unnoticed = self.bug == Some(Bug::FailoverUnnoticed);
         let older = |old: &Sentinel| {
-            old.began == began
-                && old.highest + NOTED_EVERY <= heard
-                && self.bug != Some(Bug::GoneBackUnnoticed)
+            let less = old.began < began || (old.began == began && old.highest + NOTED_EVERY <= heard);
+            less && self.bug != Some(Bug::GoneBackUnnoticed)
         };
         let known = old.filter(|old| (old.owner == owner || unnoticed) && !back && !older(old));
         let Some(mut known) = known else {
@@ -241,7 +246,7 @@ impl Slot {
                 continue;
             };
             let on_lease = known.iter().map(|(former, _)| former.on_lease(now));
-            let on_lease = on_lease.fold((0, 0), counter::both);
+            let on_lease = on_lease.fold((0, 0), former::both);
             subjects[place].0.narrow(room, on_lease, now);
         }
         subjects.into_iter().map(|(counter, _)| counter).collect()
