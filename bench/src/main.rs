@@ -10,6 +10,7 @@
 mod baseline;
 mod catalogue;
 mod fleet;
+mod grpc;
 mod ledger;
 mod memory;
 mod peers;
@@ -42,6 +43,8 @@ fn main() {
         Some("ledger") => ledger::run(),
         Some("fleet") => fleet::run(arguments.next().as_deref()),
         Some("baseline") => baseline::serve(),
+        Some("grpc-nothing") => grpc::nothing(),
+        Some("grpc-limitador") => grpc::limitador(),
         Some("profile") => {
             let levels = arguments.next().unwrap_or_default();
             let count = arguments

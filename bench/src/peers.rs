@@ -131,7 +131,7 @@ pub(crate) fn run() {
     );
 }
 
-fn limitador() -> limitador::RateLimiter {
+pub(crate) fn limitador() -> limitador::RateLimiter {
     let limiter = limitador::RateLimiter::new(1_000_000);
     for variables in [&["org", "key"][..], &["org", "app"], &["org"]] {
         let variables = variables
