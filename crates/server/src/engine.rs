@@ -148,6 +148,20 @@ struct Said {
     degraded: bool,
 }
 
+impl<'s> Checked<'s> {
+    /// Nothing that was resolved or decided yet.
+    #[inline]
+    fn blank(snapshot: &'s Snapshot, now: Timestamp) -> Self {
+        Self {
+            stack: snapshot.blank(),
+            decision: Decision::pending(),
+            now,
+            degraded: false,
+            held: None,
+        }
+    }
+}
+
 impl Checked<'_> {
     fn was_said(&mut self, said: Said) {
         self.now = said.at;
@@ -235,27 +249,26 @@ impl Engine {
         commit: Commit,
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
-        let checked = self.resolve(snapshot, request, now)?;
-        self.begin(checked, Whose::One(request), commit)
+        let mut checked = Checked::blank(snapshot, now);
+        self.resolve(snapshot, request, &mut checked)?;
+        self.begin(&mut checked, Whose::One(request), commit)?;
+        Ok(checked)
     }
 
-    /// Decides what was resolved, where the counters are.
+    /// Decides what was resolved, where the counters are. In place: it is large enough for each move of it to show.
     #[inline]
     fn begin<'s>(
         &self,
-        mut checked: Checked<'s>,
+        checked: &mut Checked<'s>,
         whose: Whose<'_, 's, '_>,
         commit: Commit,
-    ) -> Result<Checked<'s>, Undecided> {
+    ) -> Result<(), Undecided> {
         match (self.shared.get(), self.ledger.get()) {
-            (None, None) => self.decide_here(&mut checked, commit)?,
-            (None, Some(ledger)) => self.check_within(ledger, &mut checked, whose, commit, true)?,
-            (Some(shared), None) => self.check_shared(shared, &mut checked, whose, commit)?,
-            (Some(shared), Some(ledger)) => {
-                self.check_apart((shared, ledger), &mut checked, whose, commit, true)?;
-            }
+            (None, None) => self.decide_here(checked, commit),
+            (None, Some(ledger)) => self.check_within(ledger, checked, whose, commit, true),
+            (Some(shared), None) => self.check_shared(shared, checked, whose, commit),
+            (Some(shared), Some(ledger)) => self.check_apart((shared, ledger), checked, whose, commit, true),
         }
-        Ok(checked)
     }
 
     /// Decides by counters in this process.
@@ -321,12 +334,14 @@ impl Engine {
         now: Timestamp,
         heard: Option<Heard>,
     ) -> Result<Checked<'s>, Undecided> {
-        let mut checked = self.resolve(snapshot, request, now)?;
+        let mut checked = Checked::blank(snapshot, now);
+        self.resolve(snapshot, request, &mut checked)?;
         checked.held = Some(Box::default());
         match heard {
-            None => self.begin(checked, Whose::One(request), Commit::Charge),
-            Some(heard) => self.go_on(checked, Whose::One(request), Commit::Charge, heard),
+            None => self.begin(&mut checked, Whose::One(request), Commit::Charge)?,
+            Some(heard) => self.go_on(&mut checked, Whose::One(request), Commit::Charge, heard)?,
         }
+        Ok(checked)
     }
 
     /// The same, waiting if that must be.
@@ -363,40 +378,40 @@ impl Engine {
         now: Timestamp,
         heard: Heard,
     ) -> Result<Checked<'s>, Undecided> {
-        let checked = self.resolve(snapshot, request, now)?;
-        self.go_on(checked, Whose::One(request), commit, heard)
+        let mut checked = Checked::blank(snapshot, now);
+        self.resolve(snapshot, request, &mut checked)?;
+        self.go_on(&mut checked, Whose::One(request), commit, heard)?;
+        Ok(checked)
     }
 
     fn go_on<'s>(
         &self,
-        mut checked: Checked<'s>,
+        checked: &mut Checked<'s>,
         whose: Whose<'_, 's, '_>,
         commit: Commit,
         heard: Heard,
-    ) -> Result<Checked<'s>, Undecided> {
+    ) -> Result<(), Undecided> {
         match (heard, self.shared.get(), self.ledger.get()) {
             (Heard::Ledger(answer), shared, Some(ledger)) => {
                 let may_wait = answer == ledger::Answer::Again;
                 match shared {
-                    None => self.check_within(ledger, &mut checked, whose, commit, may_wait)?,
-                    Some(shared) => {
-                        self.check_apart((shared, ledger), &mut checked, whose, commit, may_wait)?;
-                    }
+                    None => self.check_within(ledger, checked, whose, commit, may_wait),
+                    Some(shared) => self.check_apart((shared, ledger), checked, whose, commit, may_wait),
                 }
             }
             (Heard::Shared(answer, Some(held)), Some(shared), _) => {
-                self.go_on_apart(shared, &mut checked, whose, commit, answer, *held)?;
+                self.go_on_apart(shared, checked, whose, commit, answer, *held)
             }
             (Heard::Shared(answer, None), Some(shared), _) => {
-                let Checked { stack, decision, .. } = &mut checked;
+                let Checked { stack, decision, .. } = checked;
                 let names = self.names(stack, None, whose);
                 let said = self.hear(shared, &names, commit, answer, decision)?;
                 checked.was_said(said);
+                Ok(())
             }
-            (Heard::Ledger(_), _, None) => return Err(Undecided::LedgerAway),
-            (Heard::Shared(..), None, _) => return Err(Undecided::StoreAway),
+            (Heard::Ledger(_), _, None) => Err(Undecided::LedgerAway),
+            (Heard::Shared(..), None, _) => Err(Undecided::StoreAway),
         }
-        Ok(checked)
     }
 
     /// Decides a request, and waits for the shared store or the ledger if that must be.
@@ -426,19 +441,10 @@ impl Engine {
         &self,
         snapshot: &'s Snapshot,
         request: &Request<'_>,
-        now: Timestamp,
-    ) -> Result<Checked<'s>, Undecided> {
-        let mut checked = Checked {
-            stack: snapshot.blank(),
-            decision: Decision::pending(),
-            now,
-            degraded: false,
-            held: None,
-        };
-        let stack = &mut checked.stack;
-        snapshot.resolve(request, now, stack);
-        self.look_over(stack)?;
-        Ok(checked)
+        checked: &mut Checked<'s>,
+    ) -> Result<(), Undecided> {
+        snapshot.resolve(request, checked.now, &mut checked.stack);
+        self.look_over(&mut checked.stack)
     }
 
     /// Refuses what can't be told, and with the kill switch nothing else.

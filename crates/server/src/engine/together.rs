@@ -6,7 +6,7 @@
 use smallvec::SmallVec;
 use tollgate_catalog::Request;
 use tollgate_catalog::snapshot::{Limit, Snapshot, Stack};
-use tollgate_core::{Algorithm, Decision, Former, Level, Mode, Timestamp};
+use tollgate_core::{Algorithm, Former, Level, Mode, Timestamp};
 use tollgate_counters::Commit;
 
 use super::{Checked, Engine, Heard, MOST_WAITS, Undecided};
@@ -204,19 +204,16 @@ impl Engine {
         loop {
             let mut checked = Checked {
                 stack: joined.join(snapshot, turn),
-                decision: Decision::pending(),
-                now,
-                degraded: false,
-                held: None,
+                ..Checked::blank(snapshot, now)
             };
             let at = |undecided| (turn, undecided);
             self.look_over(&mut checked.stack).map_err(at)?;
             let whose = Whose::Several(&joined);
-            let checked = match answer.take() {
-                Some(answer) => self.go_on(checked, whose, commit, answer),
-                None => self.begin(checked, whose, commit),
+            let decided = match answer.take() {
+                Some(answer) => self.go_on(&mut checked, whose, commit, answer),
+                None => self.begin(&mut checked, whose, commit),
             };
-            let checked = checked.map_err(at)?;
+            decided.map_err(at)?;
             if checked.decision.allowed || !joined.has_another(&checked, turn) {
                 return Ok(joined.decided(checked));
             }
@@ -278,10 +275,7 @@ impl Engine {
         }
         let mut checked = Checked {
             stack,
-            decision: Decision::pending(),
-            now,
-            degraded: false,
-            held: None,
+            ..Checked::blank(snapshot, now)
         };
         self.decide_here(&mut checked, Commit::DryRun).ok()?;
         Some(joined.decided(checked))
