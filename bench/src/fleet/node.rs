@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 use tollgate::clock;
@@ -18,6 +19,7 @@ pub(crate) struct Node {
     engine: Engine,
     fleet: Arc<Fleet>,
     stop: watch::Sender<bool>,
+    undecided: AtomicU64,
 }
 
 impl Node {
@@ -34,7 +36,23 @@ impl Node {
         engine.share(fleet.shared.clone());
         let (stop, stopped) = watch::channel(false);
         tokio::spawn(fleet.clone().keep(stopped));
-        Self { engine, fleet, stop }
+        Self {
+            engine,
+            fleet,
+            stop,
+            undecided: AtomicU64::new(0),
+        }
+    }
+
+    /// How many requests were not decided since Redis did not answer in time; the count begins anew.
+    pub(crate) fn undecided(&self) -> u64 {
+        self.undecided.swap(0, Ordering::Relaxed)
+    }
+
+    /// Nothing goes through while Redis is away.
+    fn is_away(&self) -> bool {
+        self.undecided.fetch_add(1, Ordering::Relaxed);
+        false
     }
 
     /// Whether a request goes through; or how to wait for Redis, which has to be asked first.
@@ -48,6 +66,7 @@ impl Node {
             Err(Undecided::Waits(wait)) => Err(wait),
             // As many wait as may.
             Err(Undecided::Crowded) => Ok(false),
+            Err(Undecided::StoreAway) => Ok(self.is_away()),
             Err(error) => panic!("{error}"),
         }
     }
@@ -63,6 +82,7 @@ impl Node {
             {
                 Ok(checked) => return checked.decision.allowed,
                 Err(Undecided::Waits(next)) => wait = next,
+                Err(Undecided::StoreAway) => return self.is_away(),
                 Err(error) => panic!("{error}"),
             }
         }

@@ -43,6 +43,10 @@ pub(super) async fn run(directory: &Path) {
             "{algorithm:<50} {rate:>12.0} {:>10.2} %",
             100.0 * (1.0 - rate / LIMIT as f64)
         );
+        let undecided: u64 = nodes.iter().map(|node| node.undecided()).sum();
+        if undecided > 0 {
+            println!("  {undecided} not decided: Redis did not answer in time");
+        }
         for node in nodes {
             node.leave().await;
         }
