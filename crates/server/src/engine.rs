@@ -4,6 +4,7 @@
 //! simulate`, tests and benchmarks.
 
 mod apart;
+mod fleet;
 mod throttle;
 mod together;
 
@@ -13,11 +14,11 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::{ArcSwap, Guard};
 use tollgate_catalog::Request;
 use tollgate_catalog::document::Problems;
-use tollgate_catalog::model::{FailMode, PolicySet};
+use tollgate_catalog::model::PolicySet;
 use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{CounterKey, Decision, Former, KeySeed, Level, Mode, Timestamp};
-use tollgate_counters::shared::node::{Answer, Claim, Fail, Fallback};
-use tollgate_counters::shared::{self, SharedStore, Taken};
+use tollgate_counters::shared::node::Answer;
+use tollgate_counters::shared::{self, SharedStore};
 use tollgate_counters::{Commit, Holds, MemoryStore, StoreFull, Within};
 
 use crate::clock;
@@ -473,84 +474,6 @@ impl Engine {
             only,
             whose,
             revision: self.revision.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Decides a whole stack where a fleet does.
-    fn check_shared<'s>(
-        &self,
-        shared: &Arc<SharedStore>,
-        checked: &mut Checked<'s>,
-        whose: Whose<'_, 's, '_>,
-        commit: Commit,
-    ) -> Result<(), Undecided> {
-        let Checked { stack, decision, .. } = checked;
-        let names = self.names(stack, None, whose);
-        let said = self.ask(shared, &names, commit, Claim::default(), decision)?;
-        checked.was_said(said);
-        Ok(())
-    }
-
-    /// Asks the store that a fleet shares.
-    fn ask(
-        &self,
-        shared: &Arc<SharedStore>,
-        names: &Names<'_, '_, '_>,
-        commit: Commit,
-        claim: Claim,
-        decision: &mut Decision,
-    ) -> Result<Said, Undecided> {
-        match shared.decide(&names.asked(commit), claim, decision)? {
-            Taken::Decided(at) => Ok(Said { at, degraded: false }),
-            Taken::Waits(wait) => Err(Undecided::Waits(Wait::Shared(wait, None))),
-            Taken::Crowded if !self.shadow_all => Err(Undecided::Crowded),
-            Taken::Away | Taken::Crowded => self.do_without(shared, names, commit, decision),
-        }
-    }
-
-    /// Goes on with what it has answered.
-    fn hear(
-        &self,
-        shared: &Arc<SharedStore>,
-        names: &Names<'_, '_, '_>,
-        commit: Commit,
-        answer: Answer,
-        decision: &mut Decision,
-    ) -> Result<Said, Undecided> {
-        match answer {
-            Answer::Decided(settled) => {
-                settled.fill(names.levels(), decision);
-                Ok(Said {
-                    at: settled.at,
-                    degraded: false,
-                })
-            }
-            Answer::Again(claim) => self.ask(shared, names, commit, claim, decision),
-            Answer::Away => self.do_without(shared, names, commit, decision),
-        }
-    }
-
-    /// Decides while the shared store is away.
-    #[cold]
-    fn do_without(
-        &self,
-        shared: &SharedStore,
-        names: &Names<'_, '_, '_>,
-        commit: Commit,
-        decision: &mut Decision,
-    ) -> Result<Said, Undecided> {
-        let fail = |place: usize| match names.limit(place).fail_mode {
-            FailMode::Open => Fail::Open,
-            FailMode::Closed => Fail::Closed,
-            FailMode::Local => Fail::Local,
-        };
-        *decision = Decision::pending();
-        match shared.decide_away(&names.asked(commit), &fail, &self.store, decision)? {
-            Fallback::Decided { at, without } => Ok(Said {
-                at,
-                degraded: !without.is_empty(),
-            }),
-            Fallback::Closed => Err(Undecided::StoreAway),
         }
     }
 }
