@@ -28,6 +28,7 @@ impl Node {
         let settings = RedisSettings {
             address: Address::parse(&server.address()).expect("an address"),
             allow_eviction: false,
+            witnesses: 0,
         };
         let fleet = Fleet::start(&settings, "bench", directory, usize::MAX).await;
         let fleet = fleet.expect("a fleet");

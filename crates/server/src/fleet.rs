@@ -31,6 +31,8 @@ pub struct RedisSettings {
     pub address: Address,
     /// Use servers that may forget counters when their memory is full.
     pub allow_eviction: bool,
+    /// How many replicas must know of a grant before it counts.
+    pub witnesses: u32,
 }
 
 /// A fleet, as one of its nodes sees it.
@@ -84,6 +86,7 @@ impl Fleet {
         let runtime = Background(Some(runtime));
         let ways = redis::Settings {
             allow_eviction: settings.allow_eviction,
+            witnesses: settings.witnesses,
             scripts: redis::scripts(),
             ..redis::Settings::new(settings.address.clone(), handle.clone())
         };

@@ -81,6 +81,9 @@ pub struct Flags {
     /// Use a Redis that may forget counters when its memory is full, and so lets too much through
     #[arg(long)]
     pub redis_allow_eviction: bool,
+    /// Count on what Redis grants only once this many replicas have it [default: 0]
+    #[arg(long, env = "TOLLGATE_REDIS_WAIT", value_name = "REPLICAS")]
+    pub redis_wait: Option<u32>,
     /// Apply this policy file at start and whenever it changes [default: a small demonstration set]
     #[arg(long, env = "TOLLGATE_POLICIES", value_name = "FILE")]
     pub policies: Option<PathBuf>,
@@ -235,6 +238,7 @@ impl Settings {
                 Some(url) => Some(RedisSettings {
                     address: Address::parse(&url).map_err(|problem| format!("--redis: {problem}"))?,
                     allow_eviction: flags.redis_allow_eviction,
+                    witnesses: flags.redis_wait.unwrap_or(0),
                 }),
                 None => None,
             },
@@ -308,6 +312,7 @@ impl Flags {
             database: self.database.or(file.database),
             redis: self.redis.or(file.redis),
             redis_allow_eviction: self.redis_allow_eviction || file.redis_allow_eviction,
+            redis_wait: self.redis_wait.or(file.redis_wait),
             policies: self.policies.or(file.policies),
             headers: self.headers.or(file.headers),
             rls_headers: self.rls_headers.or(file.rls_headers),
@@ -393,6 +398,8 @@ fn read_config(path: &Path) -> Result<Flags, String> {
     flags.max_org_waiting = number("max-org-waiting");
     flags.max_org_rate = number("max-org-rate");
     flags.threads = number("threads");
+    let replicas = fields.whole("redis-wait", u32::MAX.into(), &mut problems);
+    flags.redis_wait = replicas.and_then(|replicas| u32::try_from(replicas).ok());
     flags.redis_allow_eviction = fields
         .flag("redis-allow-eviction", &mut problems)
         .unwrap_or(false);

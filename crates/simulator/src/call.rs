@@ -104,6 +104,10 @@ impl World {
 
     /// A call has reached its server.
     pub(crate) fn arrive(&mut self, mut parcel: Box<Parcel>) {
+        let (node, call) = (parcel.life.machine, &parcel.call);
+        if let Some(reply) = self.store.run_cut_off(node, parcel.home, self.now, call) {
+            return self.leave_alone(parcel, reply);
+        }
         let (moving, server) = {
             let home = &self.store.homes[parcel.home];
             (home.moving > self.now, home.server)
@@ -147,6 +151,25 @@ impl World {
             reply,
             at: self.now,
             order,
+            shows: self.shows(self.now),
+        });
+        let delay = self.delay();
+        self.push(self.now + delay, Event::Hear(parcel, Some(heard)));
+    }
+
+    /// A call was run by a server that nobody else reaches. No replica has seen it, so that its reply does not count.
+    fn leave_alone(&mut self, parcel: Box<Parcel>, reply: Reply) {
+        if parcel.copy {
+            return;
+        }
+        self.note(|_| format!("home {}, cut off, runs {}: {reply:?}", parcel.home, parcel.number));
+        if self.options.plant != Some(Plant::Unwitnessed) {
+            return self.lose(parcel, self.now);
+        }
+        let heard = Rc::new(Heard {
+            reply,
+            at: self.now,
+            order: self.next_order(),
             shows: self.shows(self.now),
         });
         let delay = self.delay();

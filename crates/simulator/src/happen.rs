@@ -24,6 +24,11 @@ impl World {
             Happening::FailOver => {
                 let lag = self.random.scaled(1, 300 * MILLI);
                 let skew = self.store.servers[server].skew + self.step(2 * MICROS_PER_SECOND);
+                if self.random.chance(500) {
+                    let until = self.now + self.random.scaled(MILLI, 3 * SECOND);
+                    let beside = self.random.below(1 << self.machines.len());
+                    self.store.cut_off(server, until, beside);
+                }
                 self.store.fail_over(server, self.now, lag, skew);
                 self.store.servers[server].stalled = self.now + self.random.scaled(MILLI, 200 * MILLI);
             }

@@ -11,11 +11,13 @@ pub enum Plant {
     Node(node::Bug),
     /// Calls that nobody knows the outcome of are sent again.
     SentAgain,
+    /// What a server grants counts though no replica has seen it.
+    Unwitnessed,
 }
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Store(slot::Bug::LeasesDrain),
         Self::Store(slot::Bug::LogAtGrant),
         Self::Store(slot::Bug::LogSettledAtGrant),
@@ -42,6 +44,7 @@ impl Plant {
         Self::Node(node::Bug::PartsAreWhole),
         Self::Node(node::Bug::OwedAgain),
         Self::SentAgain,
+        Self::Unwitnessed,
     ];
 
     /// What it is called on the command line.
@@ -49,7 +52,7 @@ impl Plant {
         match self {
             Self::Store(bug) => format!("{bug:?}"),
             Self::Node(bug) => format!("{bug:?}"),
-            Self::SentAgain => format!("{self:?}"),
+            Self::SentAgain | Self::Unwitnessed => format!("{self:?}"),
         }
     }
 }

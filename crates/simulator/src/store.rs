@@ -1,6 +1,6 @@
 //! The shared store: servers with clocks of their own, and the slots that they keep.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use tollgate_counters::shared::call::{Call, Micros, Reply};
@@ -40,6 +40,19 @@ struct Applied {
     call: Rc<Call>,
 }
 
+/// A primary that another one has replaced and that does not know it yet, with what it knew then.
+#[derive(Debug)]
+struct CutOff {
+    owner: u64,
+    server: usize,
+    skew: i64,
+    /// When it finds out.
+    until: u64,
+    /// The nodes that still reach it, and nobody else, one bit each.
+    beside: u64,
+    slots: BTreeMap<usize, Slot>,
+}
+
 /// All of it.
 #[derive(Debug)]
 pub struct Store {
@@ -47,6 +60,7 @@ pub struct Store {
     pub servers: Vec<Server>,
     /// The slots.
     pub homes: Vec<Home>,
+    cut_off: Option<CutOff>,
     owners: u64,
     bug: Option<Bug>,
 }
@@ -62,6 +76,7 @@ impl Store {
         Self {
             servers: (0..servers).map(server).collect(),
             homes: Vec::new(),
+            cut_off: None,
             owners: servers as u64,
             bug,
         }
@@ -133,6 +148,32 @@ impl Store {
         self.servers[server].skew = skew;
         self.owners += 1;
         self.go_back(server, now, lag);
+    }
+
+    /// A server is cut off together with some nodes, one bit each. Another one is about to take its place.
+    pub fn cut_off(&mut self, server: usize, until: u64, beside: u64) {
+        let homes = self.homes.iter().enumerate();
+        let own = homes.filter(|(_, home)| home.server == server);
+        self.cut_off = Some(CutOff {
+            owner: self.servers[server].owner,
+            server,
+            skew: self.servers[server].skew,
+            until,
+            beside,
+            slots: own.map(|(number, home)| (number, home.slot.clone())).collect(),
+        });
+    }
+
+    /// Runs a call of a node on the server that is cut off together with it, if there is one.
+    pub fn run_cut_off(&mut self, node: usize, home: usize, now: u64, call: &Call) -> Option<Reply> {
+        let server = self.homes[home].server;
+        let alone = self.cut_off.as_mut()?;
+        let beside = alone.beside >> node & 1 == 1;
+        if now >= alone.until || !beside || alone.server != server {
+            return None;
+        }
+        let time = (now / 1_000).saturating_add_signed(alone.skew);
+        Some(alone.slots.get_mut(&home)?.run(alone.owner, time, call))
     }
 
     /// What a home would note as the highest time if it knew what was copied `lag` ago, and no more.

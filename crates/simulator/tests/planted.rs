@@ -66,4 +66,5 @@ planted! {
     a_part_is_taken_for_the_whole: Plant::Node(node::Bug::PartsAreWhole),
     a_fallback_is_charged_again: Plant::Node(node::Bug::OwedAgain),
     a_lost_call_is_sent_again: Plant::SentAgain,
+    a_grant_counts_that_no_replica_has_seen: Plant::Unwitnessed,
 }

@@ -57,14 +57,17 @@ impl Breaker {
         now.saturating_duration_since(silent) >= self.patience && self.fail(Trouble::TimedOut, now)
     }
 
-    /// The server can't be used, for certain. True if calls were sent until now.
+    /// The server can't be used, for certain. True if calls were sent until now, or nothing was known but that it is
+    /// silent.
     pub(super) fn fail(&mut self, trouble: Trouble, now: Instant) -> bool {
-        let since = self.open.as_ref().map(|open| open.since);
+        let before = self.open.take();
+        let known = |open: &Open| open.trouble != Trouble::TimedOut || trouble == Trouble::TimedOut;
+        let news = !before.as_ref().is_some_and(known);
         self.open = Some(Open {
-            since: since.unwrap_or(now),
+            since: before.map_or(now, |open| open.since),
             trouble,
         });
-        since.is_none()
+        news
     }
 
     /// A reply came that a working server gives. Tells for how long no calls were sent, if that is over now.
@@ -141,6 +144,11 @@ mod tests {
         let mut breaker = Breaker::new(2 * MS);
         assert!(breaker.fail(Trouble::Replica, start));
         assert!(!breaker.fail(Trouble::TimedOut, start + MS));
+        assert!(!breaker.fail(Trouble::TimedOut, start + MS));
+        assert!(
+            breaker.fail(Trouble::Replica, start + 2 * MS),
+            "more is known now"
+        );
         assert_eq!(breaker.open().map(|open| open.since), Some(start));
         assert_eq!(breaker.answered(start + 3 * MS), Some(3 * MS));
     }

@@ -18,9 +18,14 @@ use super::trouble::Trouble;
 /// Who was promoted remembers it for longer than this. See [`Lineage`].
 const REMEMBERED: Duration = Duration::from_secs(1);
 
+/// How long replicas may take to say that they have something, in milliseconds. Whoever waits for a call waits less, but
+/// what is granted late still counts.
+const WITNESS_MS: u32 = 100;
+
 /// A connection to a primary.
 pub(super) struct Connection {
     line: Line,
+    witnesses: u32,
     link: ArcSwap<Link>,
     lineage: Arc<Lineage>,
     cluster: bool,
@@ -36,6 +41,8 @@ pub(super) enum Lost {
     BeforeSending,
     /// It may have been sent.
     Perhaps,
+    /// There was one, but what was done is known to too few replicas.
+    Unwitnessed,
 }
 
 impl Connection {
@@ -48,6 +55,7 @@ impl Connection {
     ) -> Result<Self, Trouble> {
         let line = dialler.dial(server).await?;
         let known = meet(&line, dialler.is_cluster()).await?;
+        call_witnesses(&line, settings.witnesses).await?;
         if !settings.allow_eviction {
             let memory = line.ask_text(&["INFO", "memory"]).await?;
             match field(&memory, "maxmemory_policy") {
@@ -60,6 +68,7 @@ impl Connection {
         }
         Ok(Self {
             line,
+            witnesses: settings.witnesses,
             link: ArcSwap::from_pointee(known),
             lineage: lineage.clone(),
             cluster: dialler.is_cluster(),
@@ -78,6 +87,7 @@ impl Connection {
     pub(super) async fn learn(&self) -> Result<(), Trouble> {
         let before = self.link.load_full();
         let mut link = meet(&self.line, self.cluster).await?;
+        call_witnesses(&self.line, self.witnesses).await?;
         link.time = self.link.load().time.or_later(link.time);
         let kept = !link.promoted && before.asked.elapsed() < REMEMBERED;
         if kept && self.lineage.note(&before.owner, &link.owner) {
@@ -144,23 +154,52 @@ impl Seat {
 
     /// Sends commands in one write, and gives the reply to the last of them.
     pub(super) async fn exchange(&self, before: &[Cmd], call: Cmd) -> Result<Value, Lost> {
-        let line = &self.0.line;
+        let Connection { line, witnesses, .. } = &*self.0;
         if line.is_closed() {
             return Err(Lost::BeforeSending);
         }
         let mut pipe = line.pipe.clone();
-        let reply = if before.is_empty() {
-            pipe.send_packed_command(&call).await
-        } else {
-            let mut commands = Pipeline::new();
-            for command in before {
-                commands.add_command(command.clone());
-            }
-            commands.add_command(call);
-            let replies = pipe.send_packed_commands(&commands, before.len(), 1).await;
-            replies.map(|mut replies| replies.pop().unwrap_or(Value::Nil))
-        };
-        reply.map_err(|_| Lost::Perhaps)
+        if before.is_empty() && *witnesses == 0 {
+            return pipe.send_packed_command(&call).await.map_err(|_| Lost::Perhaps);
+        }
+        let mut commands = Pipeline::new();
+        for command in before {
+            commands.add_command(command.clone());
+        }
+        commands.add_command(call);
+        if *witnesses > 0 {
+            commands.add_command(wait(*witnesses));
+        }
+        let wanted = 1 + usize::from(*witnesses > 0);
+        let replies = pipe.send_packed_commands(&commands, before.len(), wanted).await;
+        let mut replies = replies.map_err(|_| Lost::Perhaps)?.into_iter();
+        let reply = replies.next().unwrap_or(Value::Nil);
+        // What was answered with an error is told apart by that.
+        let done = !matches!(reply, Value::ServerError(_));
+        if *witnesses > 0 && done && !replies.next().is_some_and(|seen| suffice(&seen, *witnesses)) {
+            return Err(Lost::Unwitnessed);
+        }
+        Ok(reply)
+    }
+}
+
+/// Asks how many replicas have all that was written over this connection, once that are so many or time is up.
+fn wait(witnesses: u32) -> Cmd {
+    let mut wait = redis::cmd("WAIT");
+    wait.arg(witnesses).arg(WITNESS_MS);
+    wait
+}
+
+fn suffice(seen: &Value, witnesses: u32) -> bool {
+    matches!(seen, Value::Int(seen) if *seen >= i64::from(witnesses))
+}
+
+/// Makes sure that as many replicas follow as must.
+async fn call_witnesses(line: &Line, witnesses: u32) -> Result<(), Trouble> {
+    if witnesses == 0 || suffice(&line.ask("WAIT", &wait(witnesses)).await?, witnesses) {
+        Ok(())
+    } else {
+        Err(Trouble::Unwell(Why::TooFewReplicas))
     }
 }
 

@@ -144,6 +144,10 @@ impl<B: FnMut(&Link) -> Parts> Errand<B> {
         reply.map_err(|lost| match lost {
             Lost::BeforeSending => Failure::NotRun(Why::NotConnected),
             Lost::Perhaps => Failure::Unknown,
+            Lost::Unwitnessed => {
+                stop.primary.fail(Trouble::Unwell(Why::TooFewReplicas));
+                Failure::Unknown
+            }
         })
     }
 

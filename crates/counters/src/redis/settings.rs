@@ -25,6 +25,9 @@ pub struct Settings {
     pub in_lane: usize,
     /// Use servers that may forget counters when their memory is full.
     pub allow_eviction: bool,
+    /// How many replicas must have what a call wrote before its reply counts. A primary that is cut off from them then
+    /// grants nothing more.
+    pub witnesses: u32,
     /// How TLS is spoken; `None` trusts the system's authorities. Only for addresses over TLS.
     pub tls: Option<Arc<ClientConfig>>,
     /// Scripts that each server is told when it is connected to, so that no call waits for it.
@@ -43,6 +46,7 @@ impl Settings {
             in_flight: 1024,
             in_lane: 16,
             allow_eviction: false,
+            witnesses: 0,
             tls: None,
             scripts: Vec::new(),
             runtime,

@@ -58,7 +58,7 @@ impl fmt::Display for Trouble {
             Self::Refused(error) => write!(
                 f,
                 "refuses this user ({error}); it needs AUTH if it has a password, and EVALSHA, SCRIPT LOAD, INFO, \
-                 TIME, PING, and in a Cluster ASKING, CLUSTER SLOTS and CLUSTER NODES"
+                 TIME, PING, with --redis-wait WAIT, and in a Cluster ASKING, CLUSTER SLOTS and CLUSTER NODES"
             ),
             Self::Evicts(policy) => write!(
                 f,
@@ -70,6 +70,9 @@ impl fmt::Display for Trouble {
             Self::NoCluster => f.write_str("is not part of a Cluster; its URL must begin with redis://"),
             Self::Unwell(Why::Loading) => f.write_str("is still reading its data from disk"),
             Self::Unwell(Why::DiskError) => f.write_str("takes no writes because it can't write to its disk"),
+            Self::Unwell(Why::TooFewReplicas) => {
+                f.write_str("is followed by fewer replicas than must know of what it grants")
+            }
             Self::Unwell(why) => write!(f, "takes no commands: {why}"),
             Self::Strange(what) => write!(f, "gives an answer that is of no use: {what}"),
         }

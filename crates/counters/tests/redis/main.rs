@@ -17,3 +17,4 @@ mod outages;
 mod refusals;
 mod start;
 mod unknown;
+mod witnesses;

@@ -62,6 +62,7 @@ impl Node {
         let settings = RedisSettings {
             address: Address::parse(redis).unwrap(),
             allow_eviction: false,
+            witnesses: 0,
         };
         let fleet = Fleet::start(&settings, "local", directory.path(), 1_000_000)
             .await

@@ -1,7 +1,9 @@
 //! A Redis that gets replicas, loses them and is promoted: what it keeps is not taken for lost, what it lost is.
 
-use crate::common::{Server, wait_for};
-use crate::load::{hammer, hammer_at, node, nodes};
+use std::time::{Duration, Instant};
+
+use crate::common::{Launch, Server, file_of, wait_for};
+use crate::load::{Tally, hammer, hammer_at, node, nodes};
 use crate::servers;
 
 const LIMIT: u64 = 6_000;
@@ -74,4 +76,53 @@ fn a_primary_that_came_back_with_an_older_state_has_lost_something() {
     println!("{total} of {LIMIT}, {} after the promotion", third.allowed);
     assert!(total <= LIMIT, "{first:?} {second:?} {third:?}");
     assert!(losses(&node) > 0, "{}", node.metrics());
+}
+
+/// A primary is cut off with a node beside it, its replica is promoted for another node, and both are asked for two
+/// seconds: what was let through, and what a bucket of `RATE` a second allows meanwhile.
+fn split(flags: &[&str]) -> (Tally, u64) {
+    const RATE: u64 = 500;
+    let (primary, replica) = (servers::Server::start(), servers::Server::start());
+    follow(&replica, &primary);
+    let policies = file_of(&[format!(
+        "{{id: p, scope: org, algorithm: token_bucket, limit: {RATE}, window: 1s, failMode: closed}}"
+    )]);
+    let launch = |redis: &servers::Server, flags: &[&str]| {
+        let url = redis.url();
+        let own = ["--redis", url.as_str(), "--threads", "1"];
+        Server::launch(&Launch {
+            policies: Some(&policies),
+            flags: &[&own, flags].concat(),
+            ..Launch::default()
+        })
+    };
+    let near = launch(&primary, flags);
+    let began = Instant::now();
+    let before = hammer(&[&near], "p", |tally| tally.denied > 50);
+    replica.ok(&["REPLICAOF", "NO", "ONE"]);
+    let far = launch(&replica, &[]);
+    let both = hammer(&[&near, &far], "p", |tally| tally.took > Duration::from_secs(2));
+    let took = u64::try_from(began.elapsed().as_millis()).unwrap();
+    let total = Tally {
+        allowed: before.allowed + both.allowed,
+        ..both
+    };
+    (total, RATE + RATE * took / 1000 + 1)
+}
+
+#[test]
+fn a_primary_that_is_cut_off_grants_nothing_that_no_replica_knows_of() {
+    let (alone, most) = split(&[]);
+    println!("without witnesses {} of {most}", alone.allowed);
+    assert!(
+        alone.allowed > most,
+        "two primaries have to let too much through, or this shows nothing: {alone:?}"
+    );
+    let (witnessed, most) = split(&["--redis-wait", "1"]);
+    println!("with a witness {} of {most}", witnessed.allowed);
+    assert!(witnessed.allowed <= most, "{witnessed:?}");
+    assert!(
+        witnessed.unavailable > 0,
+        "the node beside it has nobody to ask: {witnessed:?}"
+    );
 }
