@@ -19,6 +19,7 @@ mod handshakes;
 mod https;
 mod mutual;
 mod page;
+mod redis_cli;
 mod rotation;
 mod settings;
 mod tokens;
