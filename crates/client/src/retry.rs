@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::header::{HeaderMap, RETRY_AFTER};
+use http::header::{DATE, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
 use tokio::sync::Semaphore;
 use tower::{Layer, Service};
@@ -108,22 +108,24 @@ where
     }
 }
 
-/// How long a refusal asks to wait, in seconds; a date is not understood.
+/// How long a refusal asks to wait.
 fn asked_wait<R>(response: &Response<R>) -> Option<Duration> {
     let refused = matches!(
         response.status(),
         StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
     );
-    if refused {
-        seconds(response.headers())
-    } else {
-        None
+    if !refused {
+        return None;
     }
-}
-
-fn seconds(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    text.trim().parse().ok().map(Duration::from_secs)
+    let text = |name| response.headers().get(name)?.to_str().ok().map(str::trim);
+    let told = text(RETRY_AFTER)?;
+    if let Ok(seconds) = told.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    // A date counts from when the service answered, by its own clock.
+    let until = httpdate::parse_http_date(told).ok()?;
+    let answered = httpdate::parse_http_date(text(DATE)?).ok()?;
+    Some(until.duration_since(answered).unwrap_or_default())
 }
 
 /// A random part of a length of time. Without randomness all of it.

@@ -10,6 +10,9 @@ use http::{Request, Response, StatusCode};
 use tollgate_client::{Patience, RetryLayer};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
+/// When the service answers, as it says.
+const DATE: &str = "Fri, 31 Dec 2027 23:59:59 GMT";
+
 /// A service that refuses so many requests, and counts all.
 fn refusing(
     refused: u32,
@@ -28,6 +31,7 @@ fn refusing(
             response
                 .headers_mut()
                 .insert("retry-after", retry_after.parse().unwrap());
+            response.headers_mut().insert("date", DATE.parse().unwrap());
         }
         async move { Ok(response) }
     });
@@ -54,11 +58,13 @@ where
 
 #[tokio::test]
 async fn waits_what_it_is_told_and_asks_again() {
-    let (service, count) = refusing(1, "1");
-    let began = Instant::now();
-    let status = ask(&RetryLayer::new(patience()), service).await;
-    assert_eq!((status, count.load(Ordering::Relaxed)), (StatusCode::OK, 2));
-    assert!(began.elapsed() >= Duration::from_secs(1));
+    for retry_after in ["1", "Sat, 01 Jan 2028 00:00:00 GMT"] {
+        let (service, count) = refusing(1, retry_after);
+        let began = Instant::now();
+        let status = ask(&RetryLayer::new(patience()), service).await;
+        assert_eq!((status, count.load(Ordering::Relaxed)), (StatusCode::OK, 2));
+        assert!(began.elapsed() >= Duration::from_secs(1));
+    }
 }
 
 #[tokio::test]
@@ -66,7 +72,8 @@ async fn past_its_patience_the_caller_hears_the_refusal() {
     for (retry_after, sent) in [
         ("0", 4),
         ("61", 1),
-        ("Fri, 31 Dec 2027 23:59:59 GMT", 1),
+        (DATE, 4),
+        ("Sat, 01 Jan 2028 00:01:00 GMT", 1),
         ("soon", 1),
     ] {
         let (service, count) = refusing(10, retry_after);
