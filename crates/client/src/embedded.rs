@@ -8,8 +8,6 @@ use tollgate::engine::{DEFAULT_MAX_COUNTERS, Engine, random_seed};
 use tollgate::grpc::RateLimiter;
 use tollgate::metrics::Metrics;
 use tollgate::policies::{self, PolicyFileError};
-use tollgate_proto::v1::rate_limiter_server::RateLimiter as _;
-use tonic::Request;
 
 use crate::{Check, CheckError, Decision, Limiter};
 
@@ -71,8 +69,7 @@ impl Embedded {
 impl Limiter for Embedded {
     async fn check(&self, check: Check) -> Result<Decision, CheckError> {
         let has_key = check.api_key.is_some();
-        let decided = self.limiter.check_limit(Request::new(check)).await;
-        let response = decided.map_err(|status| CheckError::of(&status, has_key))?;
-        Ok(response.into_inner())
+        let decided = self.limiter.check_limit(&check).await;
+        decided.map_err(|status| CheckError::of(&status, has_key))
     }
 }

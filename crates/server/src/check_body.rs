@@ -1,5 +1,7 @@
 //! The JSON of a check, and how it becomes a request. Text is borrowed from the body wherever it can be.
 
+mod message;
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -13,6 +15,8 @@ use tollgate_core::Timestamp;
 use tollgate_proto::v1::CheckLimitRequest;
 
 use crate::secret::{SecretHash, well_formed};
+
+pub(crate) use message::CheckMessage;
 
 /// How many scopes, descriptors or costs a request may carry.
 const MAX_ITEMS: usize = 64;

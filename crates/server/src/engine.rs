@@ -152,7 +152,7 @@ struct Said {
 impl<'s> Checked<'s> {
     /// Nothing that was resolved or decided yet.
     #[inline]
-    fn blank(snapshot: &'s Snapshot, now: Timestamp) -> Self {
+    pub(crate) fn blank(snapshot: &'s Snapshot, now: Timestamp) -> Self {
         Self {
             stack: snapshot.blank(),
             decision: Decision::pending(),
@@ -251,9 +251,21 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
         let mut checked = Checked::blank(snapshot, now);
-        self.resolve(snapshot, request, &mut checked)?;
-        self.begin(&mut checked, Whose::One(request), commit)?;
+        self.check_in_place(snapshot, request, commit, &mut checked)?;
         Ok(checked)
+    }
+
+    /// The same, into what is blank.
+    #[inline]
+    pub(crate) fn check_in_place<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &Request<'_>,
+        commit: Commit,
+        checked: &mut Checked<'s>,
+    ) -> Result<(), Undecided> {
+        self.resolve(snapshot, request, checked)?;
+        self.begin(checked, Whose::One(request), commit)
     }
 
     /// Decides what was resolved, where the counters are. In place: it is large enough for each move of it to show.
@@ -423,17 +435,29 @@ impl Engine {
         commit: Commit,
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
-        let mut checked = self.check(snapshot, request, commit, now);
+        match self.check(snapshot, request, commit, now) {
+            Err(Undecided::Waits(wait)) => self.check_after(wait, snapshot, request, commit, now).await,
+            decided => decided,
+        }
+    }
+
+    /// Decides a request that has to wait first.
+    pub async fn check_after<'s>(
+        &self,
+        mut wait: Wait,
+        snapshot: &'s Snapshot,
+        request: &Request<'_>,
+        commit: Commit,
+        now: Timestamp,
+    ) -> Result<Checked<'s>, Undecided> {
         for waits in 1..=MOST_WAITS {
-            match checked {
-                Err(Undecided::Waits(wait)) => {
-                    let heard = wait.answer(waits < MOST_WAITS).await;
-                    checked = self.resume(snapshot, request, commit, now, heard);
-                }
+            let heard = wait.answer(waits < MOST_WAITS).await;
+            match self.resume(snapshot, request, commit, now, heard) {
+                Err(Undecided::Waits(again)) => wait = again,
                 decided => return decided,
             }
         }
-        checked
+        Err(Undecided::Waits(wait))
     }
 
     /// What applies to a request.

@@ -30,4 +30,5 @@ pub mod secret;
 pub mod serve;
 pub mod settings;
 pub mod tls;
+mod wire;
 pub mod workers;

@@ -26,7 +26,7 @@ use crate::reservations::{Keys, Reservations};
 use crate::resp::Resp;
 use crate::settings::Settings;
 use crate::tls::{self, Certificates, Handshakes};
-use crate::workers::{Limits, Server};
+use crate::workers::{Limits, Protocol, Server};
 
 /// How often a slice of the counters is swept, and how many groups of cells it looks at.
 const SWEEP_EVERY: Duration = Duration::from_millis(20);
@@ -155,8 +155,11 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     });
     let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
     let handshakes = handshakes.transpose().map_err(fail)?;
-    let addresses = (listeners.http, listeners.resp);
-    let servers = serve_workers(&settings, addresses, &data_plane, handshakes.as_ref(), &stopped);
+    let grpc = Grpc::new(data_plane.clone(), stopped.clone()).await;
+    let grpc = grpc.map_err(|error| format!("could not start: {error}"))?;
+    let addresses = (listeners.http, listeners.grpc, listeners.resp);
+    let fronts = (&data_plane, &grpc);
+    let servers = serve_workers(&settings, addresses, fronts, handshakes.as_ref(), &stopped);
     let servers = servers.map_err(fail)?;
     let control_plane = Arc::new(ControlPlane {
         engine: engine.clone(),
@@ -173,10 +176,9 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     let admin = tokio::spawn(control_plane::serve(
         listener(listeners.admin).map_err(fail)?,
         control_plane,
-        handshakes.clone(),
+        handshakes,
         stopped.clone(),
     ));
-    let grpc = serve_grpc(&settings, listeners.grpc, data_plane, handshakes, &stopped).map_err(fail)?;
     sweep_counters(&engine, &stopped);
     sweep_charges(reservations, keys, &stopped);
     if let Some(path) = settings.policies.clone() {
@@ -204,10 +206,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     end.come().await;
     tracing::info!("draining");
     let _ = stop.send(true);
-    let data_plane = tokio::task::spawn_blocking(|| {
-        servers.into_iter().for_each(Server::join);
-        let _ = grpc.join();
-    });
+    let data_plane = tokio::task::spawn_blocking(|| servers.into_iter().for_each(Server::join));
     let _ = tokio::join!(data_plane, admin, follower);
     give_back(ledger, fleet.zip(member)).await;
     if let Some(keeper) = keeper {
@@ -220,59 +219,54 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
 /// Serves what the threads of the data plane speak.
 fn serve_workers(
     settings: &Settings,
-    (http, resp): (TcpListener, Option<TcpListener>),
-    plane: &Arc<DataPlane>,
+    (http, grpc, resp): (TcpListener, TcpListener, Option<TcpListener>),
+    (plane, speaks_grpc): (&Arc<DataPlane>, &Grpc),
     handshakes: Option<&Handshakes>,
     stopped: &watch::Receiver<bool>,
 ) -> std::io::Result<Vec<Server>> {
-    let (threads, handshakes) = (settings.threads, || handshakes.cloned());
     let limits = Limits {
         connections: settings.max_connections,
         ..Limits::default()
     };
-    let speaks = Http(plane.clone());
-    let mut servers = vec![Server::start(
-        http,
-        threads,
-        limits,
-        &speaks,
-        handshakes(),
+    let start = Starting {
+        threads: settings.threads,
+        handshakes,
         stopped,
-    )?];
+    };
+    let mut servers = vec![start.server(http, limits, &Http(plane.clone()))?];
+    let turning_away = Limits {
+        turns_away: true,
+        ..limits
+    };
+    servers.push(start.server(grpc, turning_away, speaks_grpc)?);
     if let Some(resp) = resp {
-        let limits = Limits {
+        let patient = Limits {
             // Pools of clients keep connections for later.
             idle_timeout: Duration::from_mins(10),
             ..limits
         };
-        let speaks = Resp::new(plane);
-        servers.push(Server::start(
-            resp,
-            threads,
-            limits,
-            &speaks,
-            handshakes(),
-            stopped,
-        )?);
+        servers.push(start.server(resp, patient, &Resp::new(plane))?);
     }
     Ok(servers)
 }
 
-fn serve_grpc(
-    settings: &Settings,
-    listener: TcpListener,
-    plane: Arc<DataPlane>,
-    handshakes: Option<Handshakes>,
-    stopped: &watch::Receiver<bool>,
-) -> std::io::Result<std::thread::JoinHandle<()>> {
-    let grpc = Grpc {
-        listener,
-        plane,
-        handshakes,
-        max_connections: settings.max_connections,
-        threads: settings.threads,
-    };
-    grpc.start(stopped.clone())
+/// What the servers of the data plane have in common.
+struct Starting<'a> {
+    threads: usize,
+    handshakes: Option<&'a Handshakes>,
+    stopped: &'a watch::Receiver<bool>,
+}
+
+impl Starting<'_> {
+    fn server(
+        &self,
+        listener: TcpListener,
+        limits: Limits,
+        speaks: &impl Protocol,
+    ) -> std::io::Result<Server> {
+        let handshakes = self.handshakes.cloned();
+        Server::start(listener, self.threads, limits, speaks, handshakes, self.stopped)
+    }
 }
 
 /// Reaches for the fleet whose counters are in Redis, if there is one.

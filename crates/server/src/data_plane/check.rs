@@ -11,7 +11,8 @@ use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered, query_value};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers};
 use crate::check_body::{BodyError, CheckBody, read_object};
-use crate::engine::{Checked, Heard, Undecided};
+use crate::engine::{Checked, Heard, Undecided, Wait};
+use crate::ledger::Used;
 use crate::reservations::{Bill, OrgMark, Undo};
 
 pub(super) fn answer(
@@ -112,16 +113,19 @@ impl DataPlane {
     /// Adds a decision to what its org used.
     fn tally(&self, checked: &Checked<'_>, request: &tollgate_catalog::Request<'_>, snapshot: &Snapshot) {
         if let Some(ledger) = self.engine.ledger.get() {
-            let class = checked.stack.class;
-            let class = class.and_then(|class| snapshot.classes().get(class as usize));
-            ledger.tallies.add(checked, request, class.map(|class| &**class));
+            let number = checked.stack.class;
+            let class = number.and_then(|class| snapshot.classes().get(class as usize));
+            let class = (number, class.map(|class| &**class));
+            let used = Used::of(checked, request);
+            ledger.tallies.add(request, class, checked.now, used);
         }
     }
 }
 
 impl DataPlane {
-    /// The same for whoever can wait by themselves.
-    pub(crate) async fn decide_in_time<'s>(
+    /// Decides and counts a request at once, or says what it waits for.
+    #[inline]
+    pub(crate) fn decide_now<'s>(
         &self,
         snapshot: &'s Snapshot,
         request: &tollgate_catalog::Request<'_>,
@@ -130,12 +134,48 @@ impl DataPlane {
     ) -> Result<Checked<'s>, Undecided> {
         let started = std::time::Instant::now();
         self.ask_leave(request.org, now)?;
-        let checked = self.engine.check_in_time(snapshot, request, commit, now).await?;
+        let checked = self.engine.check(snapshot, request, commit, now)?;
         if commit == Commit::Charge {
             self.metrics.observe_decision(&checked, started.elapsed());
             self.tally(&checked, request, snapshot);
         }
         Ok(checked)
+    }
+
+    /// Decides and counts a request that has to wait first.
+    pub(crate) async fn decide_after<'s>(
+        &self,
+        wait: Wait,
+        snapshot: &'s Snapshot,
+        request: &tollgate_catalog::Request<'_>,
+        commit: Commit,
+        now: Timestamp,
+    ) -> Result<Checked<'s>, Undecided> {
+        let started = std::time::Instant::now();
+        let decided = self.engine.check_after(wait, snapshot, request, commit, now);
+        let checked = decided.await?;
+        if commit == Commit::Charge {
+            self.metrics.observe_decision(&checked, started.elapsed());
+            self.tally(&checked, request, snapshot);
+        }
+        Ok(checked)
+    }
+
+    /// Decides and counts a request, and waits if that must be.
+    pub(crate) async fn decide_in_time<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &tollgate_catalog::Request<'_>,
+        commit: Commit,
+        now: Timestamp,
+    ) -> Result<Checked<'s>, Undecided> {
+        match self.decide_now(snapshot, request, commit, now) {
+            // In a box: most don't wait.
+            Err(Undecided::Waits(wait)) => {
+                Box::pin(self.decide_after(wait, snapshot, request, commit, now)).await
+            }
+            decided => decided,
+        }
     }
 
     /// The same of what may be given back.

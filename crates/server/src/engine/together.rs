@@ -9,7 +9,7 @@ use tollgate_catalog::snapshot::{Limit, Snapshot, Stack};
 use tollgate_core::{Algorithm, Former, Level, Mode, Timestamp};
 use tollgate_counters::Commit;
 
-use super::{Checked, Engine, Heard, MOST_WAITS, Undecided};
+use super::{Checked, Engine, Heard, MOST_WAITS, Undecided, Wait};
 use crate::names::Whose;
 
 /// One of the requests.
@@ -183,6 +183,18 @@ impl<'s, 'r> Joined<'_, 's, 'r> {
     }
 }
 
+/// Whether joining a stack with no other changes nothing: it is in order, no limit of it replaces another, and no two
+/// count in one place.
+fn stays_as_it_is(stack: &Stack<'_>) -> bool {
+    let in_order =
+        |one: &&Limit, next: &&Limit| (one.scope.breadth(), &*one.id) <= (next.scope.breadth(), &*next.id);
+    let known = |place: usize| {
+        let before = &stack.levels[..place];
+        before.iter().any(|level| level.key == stack.levels[place].key)
+    };
+    stack.replaced.is_empty() && stack.limits.is_sorted_by(in_order) && !(1..stack.levels.len()).any(known)
+}
+
 /// Which of the parts that refuse only all together is asked, and what was heard of that.
 pub type Resumed = (usize, Heard);
 
@@ -196,6 +208,11 @@ impl Engine {
         now: Timestamp,
         heard: Option<Resumed>,
     ) -> Result<Together<'s>, (usize, Undecided)> {
+        if let ([part], None) = (parts, &heard)
+            && let Some(decided) = self.check_alone(snapshot, part, commit, now)
+        {
+            return decided.map_err(|undecided| (0, undecided));
+        }
         let mut joined = Joined::resolve(snapshot, parts, now);
         let (mut turn, mut answer) = match heard {
             Some((turn, answer)) => (turn, Some(answer)),
@@ -221,6 +238,33 @@ impl Engine {
         }
     }
 
+    /// Decides the only part as any request is, if joining would leave its stack as it is.
+    #[inline]
+    fn check_alone<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        part: &'s Part<'_>,
+        commit: Commit,
+        now: Timestamp,
+    ) -> Option<Result<Together<'s>, Undecided>> {
+        let mut checked = Checked::blank(snapshot, now);
+        if part.own.is_some() {
+            return None;
+        }
+        snapshot.resolve(&part.request, now, &mut checked.stack);
+        if !stays_as_it_is(&checked.stack) {
+            return None;
+        }
+        let decided = self
+            .look_over(&mut checked.stack)
+            .and_then(|()| self.begin(&mut checked, Whose::One(&part.request), commit));
+        Some(decided.map(|()| Together {
+            places: vec![(0..checked.stack.levels.len()).collect()],
+            unlimited: vec![checked.stack.unlimited],
+            checked,
+        }))
+    }
+
     /// The same, waiting if that must be.
     pub async fn check_together_in_time<'s>(
         &self,
@@ -229,19 +273,34 @@ impl Engine {
         commit: Commit,
         now: Timestamp,
     ) -> Result<Together<'s>, Undecided> {
+        match self.check_together(snapshot, parts, commit, now, None) {
+            // In a box: most don't wait.
+            Err((turn, Undecided::Waits(wait))) => {
+                Box::pin(self.check_together_after(turn, wait, snapshot, parts, commit, now)).await
+            }
+            decided => decided.map_err(|(_, undecided)| undecided),
+        }
+    }
+
+    async fn check_together_after<'s>(
+        &self,
+        mut turn: usize,
+        mut wait: Wait,
+        snapshot: &'s Snapshot,
+        parts: &'s [Part<'_>],
+        commit: Commit,
+        now: Timestamp,
+    ) -> Result<Together<'s>, Undecided> {
         // Each of them may have a counter that spans orgs, which is asked for by itself.
         let most = MOST_WAITS + u32::try_from(parts.len()).unwrap_or(u32::MAX / 2);
-        let mut heard = None;
         for waits in 1..=most {
-            match self.check_together(snapshot, parts, commit, now, heard.take()) {
-                Err((turn, Undecided::Waits(wait))) => {
-                    heard = Some((turn, wait.answer(waits < most).await));
-                }
+            let heard = Some((turn, wait.answer(waits < most).await));
+            match self.check_together(snapshot, parts, commit, now, heard) {
+                Err((again, Undecided::Waits(next))) => (turn, wait) = (again, next),
                 decided => return decided.map_err(|(_, undecided)| undecided),
             }
         }
-        let decided = self.check_together(snapshot, parts, commit, now, heard.take());
-        decided.map_err(|(_, undecided)| undecided)
+        Err(Undecided::Waits(wait))
     }
 
     /// Gives back what a request costs, no more than was used, and says what there is then. Only counters in this

@@ -10,7 +10,6 @@ use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use envoy_types::pb::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
 use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer};
-use envoy_types::pb::envoy::service::auth::v3::authorization_server::Authorization as Service;
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use envoy_types::pb::envoy::service::auth::v3::{
     AttributeContext, CheckRequest, CheckResponse, DeniedHttpResponse, OkHttpResponse,
@@ -22,7 +21,7 @@ use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
-use tonic::{Code, Request, Response, Status};
+use tonic::Code;
 
 use crate::answer::{Problem, write_denial, write_headers, write_problem};
 use crate::clock;
@@ -43,16 +42,16 @@ impl Authorization {
     fn read<'r>(
         &self,
         asked: &'r AttributeContext,
-        envoy: Option<IpAddr>,
+        envoy: IpAddr,
         snapshot: &'r Snapshot,
         now: Timestamp,
         identity: &'r mut Option<Arc<Identity>>,
     ) -> Result<Check<'r>, Problem> {
-        let trusted = envoy.is_some_and(|envoy| self.plane.trusts(envoy));
+        let trusted = self.plane.trusts(envoy);
         let http = asked.request.as_ref().and_then(|request| request.http.as_ref());
         let Some(http) = http.filter(|_| trusted) else {
             return Ok(Check {
-                ip: envoy.map(|envoy| envoy.to_canonical()),
+                ip: Some(envoy.to_canonical()),
                 ..Check::new()
             });
         };
@@ -70,7 +69,7 @@ impl Authorization {
         let mut check = read_caller(&header, endpoint, snapshot, now, identity.as_deref())?;
         check.ip = self
             .client(asked.source.as_ref(), http)
-            .or(envoy.map(|envoy| envoy.to_canonical()));
+            .or(Some(envoy.to_canonical()));
         Ok(check)
     }
 
@@ -87,6 +86,20 @@ impl Authorization {
             peer,
             &self.plane.trusted_proxies,
         ))
+    }
+
+    /// Answers Envoy at an address. A refusal of any kind is an answer: an error would let Envoy do as it is set to
+    /// when nobody answers.
+    pub(super) async fn check(&self, request: CheckRequest, envoy: IpAddr) -> CheckResponse {
+        let asked = request.attributes.unwrap_or_default();
+        let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
+        let answer = async {
+            let mut identity = None;
+            let check = self.read(&asked, envoy, &snapshot, now, &mut identity)?;
+            let decided = self.plane.decide_in_time(&snapshot, &check, Commit::Charge, now);
+            Ok::<_, Problem>(self.write(&decided.await?))
+        };
+        answer.await.unwrap_or_else(|problem| refused(&problem))
     }
 
     fn write(&self, checked: &Checked<'_>) -> CheckResponse {
@@ -107,24 +120,6 @@ impl Authorization {
         let mut body = Vec::new();
         write_denial(checked, &mut body);
         denied(429, headers, &body)
-    }
-}
-
-#[tonic::async_trait]
-impl Service for Authorization {
-    async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
-        let envoy = request.remote_addr().map(|address| address.ip());
-        let asked = request.into_inner().attributes.unwrap_or_default();
-        let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
-        let answer = async {
-            let mut identity = None;
-            let check = self.read(&asked, envoy, &snapshot, now, &mut identity)?;
-            let decided = self.plane.decide_in_time(&snapshot, &check, Commit::Charge, now);
-            Ok::<_, Problem>(self.write(&decided.await?))
-        };
-        // A refusal of any kind is an answer: an error would let Envoy do as it is set to when nobody answers.
-        let answer = answer.await.unwrap_or_else(|problem| refused(&problem));
-        Ok(Response::new(answer))
     }
 }
 

@@ -1,38 +1,20 @@
 //! `envoy.service.ratelimit.v3.RateLimitService`, for Envoy and whoever else asks as it does.
 
-use std::sync::Arc;
+use bytes::Bytes;
+use tonic::Status;
 
-use envoy_types::pb::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitService as Service;
-use envoy_types::pb::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
-use tonic::{Request, Response, Status};
-
-use super::status::status;
+use super::message;
+use super::status::{malformed, status};
 use crate::clock;
 use crate::data_plane::DataPlane;
-use crate::rls::Question;
+use crate::rls::{Asked, Question};
 
-/// The service.
-pub(super) struct RateLimitService {
-    plane: Arc<DataPlane>,
-}
-
-impl RateLimitService {
-    pub(super) fn new(plane: Arc<DataPlane>) -> Self {
-        Self { plane }
-    }
-}
-
-#[tonic::async_trait]
-impl Service for RateLimitService {
-    async fn should_rate_limit(
-        &self,
-        request: Request<RateLimitRequest>,
-    ) -> Result<Response<RateLimitResponse>, Status> {
-        let request = request.into_inner();
-        let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
-        let question = Question::read(&request, &snapshot).map_err(status)?;
-        let decided = question.decide_in_time(&self.plane, &snapshot, now).await;
-        let decided = decided.map_err(|undecided| status(undecided.into()))?;
-        Ok(Response::new(question.answer(&decided, &self.plane)))
-    }
+/// Decides on descriptors, from message to message.
+pub(super) async fn should_rate_limit(plane: &DataPlane, message: &[u8]) -> Result<Bytes, Status> {
+    let asked = Asked::read(message).map_err(malformed)?;
+    let (snapshot, now) = (plane.engine.snapshot_full(), clock::now());
+    let question = Question::read(&asked, &snapshot).map_err(status)?;
+    let decided = question.decide_in_time(plane, &snapshot, now).await;
+    let decided = decided.map_err(|undecided| status(undecided.into()))?;
+    Ok(message::framed(&question.answer(&decided, plane)))
 }

@@ -10,8 +10,11 @@ use tollgate_proto::Message;
 use tollgate_proto::v1::{
     CheckLimitRequest, CheckLimitResponse, ReserveRequest, ReserveResponse, SettleRequest, SettleResponse,
 };
+use tonic::Status;
 
-use super::rate_limiter::{Question, RateLimiter, read};
+use super::decision::decision;
+use super::rate_limiter::{Question, RateLimiter};
+use super::status::status;
 use crate::answer::{Problem, rfc3339};
 use crate::check_body::CheckBody;
 use crate::clock;
@@ -38,7 +41,11 @@ impl RateLimiter {
                     .plane
                     .decide_in_time(snapshot, &question.check, question.commit, now);
                 let checked = decided.await?;
-                return Ok((self.write(&checked, question.with_headers), None, Undo::Free));
+                return Ok((
+                    decision(&checked, self.headers(question.with_headers)),
+                    None,
+                    Undo::Free,
+                ));
             }
             let decided = self.plane.decide_held_in_time(snapshot, &question.check, now);
             let checked = decided.await?;
@@ -47,19 +54,29 @@ impl RateLimiter {
             } else {
                 Undo::Free
             };
-            let answer = self.write(&checked, question.with_headers);
+            let answer = decision(&checked, self.headers(question.with_headers));
             Ok((answer, kept_until(&checked), undo))
         };
         self.once(request.idempotency_key.as_deref(), org, &text, now, decide)
             .await
     }
 
-    pub(super) async fn reserve_once(&self, request: ReserveRequest) -> Result<ReserveResponse, Problem> {
+    /// Decides a request whose cost is known only afterwards.
+    pub(super) async fn reserve(&self, request: ReserveRequest) -> Result<ReserveResponse, Status> {
+        self.reserve_once(request).await.map_err(status)
+    }
+
+    /// Says what a reserved request really cost.
+    pub(super) async fn settle(&self, request: SettleRequest) -> Result<SettleResponse, Status> {
+        self.settle_once(request).await.map_err(status)
+    }
+
+    async fn reserve_once(&self, request: ReserveRequest) -> Result<ReserveResponse, Problem> {
         let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
         let check = request.check.unwrap_or_default();
         let ttl_ms = good_ttl(request.ttl_ms)?;
         let body = CheckBody::from(&check);
-        let question = read(&body, &check, &snapshot, now)?;
+        let question = Question::read(&body, check.with_headers(), &snapshot, now)?;
         let org = OrgMark::of(self.plane.engine.seed(), question.check.org);
         let text = format!("reserve {ttl_ms} {}", canonical(&check));
         let decide = async {
@@ -69,20 +86,20 @@ impl RateLimiter {
                     .plane
                     .decide_in_time(&snapshot, &question.check, question.commit, now);
                 let checked = decided.await?;
-                let decision = self.write(&checked, question.with_headers);
+                let decision = decision(&checked, self.headers(question.with_headers));
                 return Ok((opened(decision, None), None, Undo::Nothing));
             }
             let decided = self.plane.decide_held_in_time(&snapshot, &question.check, now);
             let checked = decided.await?;
             let open = self.plane.open(&checked, &question.check, &snapshot, ttl_ms);
-            let decision = self.write(&checked, question.with_headers);
+            let decision = decision(&checked, self.headers(question.with_headers));
             Ok((opened(decision, open), kept_until(&checked), Undo::Nothing))
         };
         self.once(check.idempotency_key.as_deref(), org, &text, now, decide)
             .await
     }
 
-    pub(super) async fn settle_once(&self, request: SettleRequest) -> Result<SettleResponse, Problem> {
+    async fn settle_once(&self, request: SettleRequest) -> Result<SettleResponse, Problem> {
         let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
         let name = request.reservation_id;
         let org = self.plane.reservations.org_of(&name);

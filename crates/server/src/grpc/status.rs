@@ -1,5 +1,7 @@
 //! What can't be decided, as a gRPC status.
 
+use std::fmt::Display;
+
 use tonic::Status;
 
 use crate::answer::Problem;
@@ -17,4 +19,9 @@ pub(super) fn status(problem: Problem) -> Status {
         503 => Status::unavailable(problem.detail),
         _ => Status::internal(problem.detail),
     }
+}
+
+/// The status of a message that can't be read.
+pub(super) fn malformed(error: impl Display) -> Status {
+    Status::internal(error.to_string())
 }

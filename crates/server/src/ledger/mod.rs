@@ -28,7 +28,7 @@ use account::{Account, Subject, Terms};
 use accounts::Accounts;
 
 pub use keeper::Keeping;
-pub use usage::Tallies;
+pub use usage::{Tallies, Used};
 pub use wait::{Answer, Wait};
 
 /// Requests that may wait for one counter.

@@ -31,6 +31,33 @@ pub struct Tallies {
     lost: AtomicU64,
 }
 
+/// What decisions came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    allowed: u64,
+    denied: u64,
+    cost: i64,
+}
+
+impl Used {
+    /// By one decision on a request.
+    pub fn of(checked: &Checked<'_>, request: &Request<'_>) -> Self {
+        let allowed = checked.decision.allowed;
+        Self {
+            allowed: allowed.into(),
+            denied: (!allowed).into(),
+            cost: if allowed { signed(request.cost_in(None)) } else { 0 },
+        }
+    }
+
+    /// And by others.
+    pub fn add(&mut self, other: Self) {
+        self.allowed += other.allowed;
+        self.denied += other.denied;
+        self.cost = self.cost.saturating_add(other.cost);
+    }
+}
+
 impl Tallies {
     /// Nothing was used yet.
     pub fn new(seed: KeySeed) -> Self {
@@ -39,14 +66,6 @@ impl Tallies {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             lost: AtomicU64::new(0),
         }
-    }
-
-    /// Adds a decision on a request of an org.
-    pub fn add(&self, checked: &Checked<'_>, request: &Request<'_>, endpoint: Option<&str>) {
-        let allowed = checked.decision.allowed;
-        let cost = if allowed { signed(request.cost_in(None)) } else { 0 };
-        let counts = (u64::from(allowed), u64::from(!allowed), cost);
-        self.count((request, checked.stack.class, endpoint), checked.now, counts);
     }
 
     /// Corrects what a request cost that was allowed at an instant.
@@ -58,15 +77,21 @@ impl Tallies {
         more: i64,
     ) {
         if more != 0 {
-            self.count((request, class.0, class.1), at, (0, 0, more));
+            let used = Used {
+                cost: more,
+                ..Used::default()
+            };
+            self.add(request, class, at, used);
         }
     }
 
-    fn count(
+    /// Adds what requests like this one used at an instant, if it is one of an org.
+    pub fn add(
         &self,
-        (request, class, endpoint): (&Request<'_>, Option<u32>, Option<&str>),
+        request: &Request<'_>,
+        (class, endpoint): (Option<u32>, Option<&str>),
         at: Timestamp,
-        (allowed, denied, cost): (u64, u64, i64),
+        more: Used,
     ) {
         let Some(org) = request.org else { return };
         let slot = at.millis() / SLOT_MS;
@@ -80,7 +105,7 @@ impl Tallies {
         let place = usize::try_from(kind.org.short() % SHARDS).unwrap_or(0);
         let mut shard = self.shards[place].lock().unwrap_or_else(PoisonError::into_inner);
         if shard.len() >= MOST && !shard.contains_key(&kind) {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.lost.fetch_add(more.allowed + more.denied, Ordering::Relaxed);
             return;
         }
         let used = shard.entry(kind).or_insert_with(|| Usage {
@@ -91,9 +116,9 @@ impl Tallies {
             at_ms: slot * SLOT_MS,
             ..Usage::default()
         });
-        used.allowed += allowed;
-        used.denied += denied;
-        used.cost = used.cost.saturating_add(cost);
+        used.allowed += more.allowed;
+        used.denied += more.denied;
+        used.cost = used.cost.saturating_add(more.cost);
     }
 
     /// Takes out what was not told yet.

@@ -214,12 +214,27 @@ impl Metrics {
 
     /// Counts a decision.
     pub fn observe_decision(&self, checked: &Checked<'_>, took: Duration) {
+        self.count_decision(checked);
+        self.block().decision_seconds.observe(took);
+    }
+
+    /// Counts a decision, without the time it took.
+    pub fn count_decision(&self, checked: &Checked<'_>) {
         let (outcome, scope) = classify(checked);
         let slots = self.slots.load();
         let cell = slots.cell(outcome, scope, checked.stack.tier_index, checked.stack.class);
-        let block = self.block();
-        block.decisions[cell].fetch_add(1, Ordering::Relaxed);
-        block.decision_seconds.observe(took);
+        self.block().decisions[cell].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes how long so many decisions took together: each as long as the others.
+    pub fn observe_decision_times(&self, decisions: u64, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(each) = nanos.checked_div(decisions) {
+            let block = self.block();
+            block
+                .decision_seconds
+                .observe_each(decisions, Duration::from_nanos(each));
+        }
     }
 
     /// Counts a request.

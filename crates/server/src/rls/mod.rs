@@ -1,12 +1,14 @@
 //! Rate limits as Envoy asks for them: a domain and descriptors, all of which are decided as one.
 //!
-//! Over gRPC the question comes as it is, over HTTP as JSON ([`json`]). Each descriptor becomes a request
+//! Over gRPC the question comes as it is, over HTTP as JSON ([`json`]); [`Asked`] is either. Each descriptor becomes a request
 //! ([`Question`]); what was decided on all of them becomes a status for each ([`answer`]).
 
 mod answer;
+mod asked;
 pub(crate) mod json;
 mod question;
 
+pub(crate) use asked::Asked;
 pub(crate) use question::Question;
 
 /// The messages.

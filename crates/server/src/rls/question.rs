@@ -7,6 +7,7 @@ use tollgate_catalog::{Request, RequestError};
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
+use super::asked::{Asked, Descriptor};
 use super::{UNITS, pb};
 use crate::answer::Problem;
 use crate::data_plane::DataPlane;
@@ -55,12 +56,12 @@ impl Decided<'_> {
 
 impl<'r> Question<'r> {
     /// Reads a question. The error says what is wrong with it.
-    pub(crate) fn read(request: &'r pb::RateLimitRequest, snapshot: &Snapshot) -> Result<Self, Problem> {
+    pub(crate) fn read(request: &Asked<'r>, snapshot: &Snapshot) -> Result<Self, Problem> {
         let descriptors = &request.descriptors;
         if request.domain.is_empty() {
             return Err(Problem::bad_request("The domain must not be empty."));
         }
-        bounded("domain", &request.domain)?;
+        bounded("domain", request.domain)?;
         if descriptors.is_empty() {
             return Err(Problem::bad_request("There must be at least one descriptor."));
         }
@@ -163,8 +164,8 @@ impl<'r> Question<'r> {
 }
 
 fn read_part<'r>(
-    request: &'r pb::RateLimitRequest,
-    descriptor: &'r pb::RateLimitDescriptor,
+    request: &Asked<'r>,
+    descriptor: &Descriptor<'r>,
     snapshot: &Snapshot,
 ) -> Result<Part<'r>, Problem> {
     if descriptor.entries.is_empty() {
@@ -179,14 +180,13 @@ fn read_part<'r>(
         is_descriptor: true,
         ..Request::new()
     };
-    check.descriptors.push((DOMAIN, request.domain.as_str()));
-    for entry in &descriptor.entries {
-        read_entry(entry, &mut check)?;
+    check.descriptors.push((DOMAIN, request.domain));
+    for (key, value) in &descriptor.entries {
+        read_entry(key, value, &mut check)?;
     }
-    let hits = match &descriptor.hits_addend {
-        Some(hits) => hits.value,
-        None => request.hits_addend.max(1).into(),
-    };
+    let hits = descriptor
+        .hits_addend
+        .unwrap_or(request.hits_addend.max(1).into());
     check.cost = check.cost.saturating_mul(hits);
     let own = match descriptor.limit {
         Some(limit) => Some(Box::new(own_limit(limit, &check, snapshot)?)),
@@ -196,8 +196,7 @@ fn read_part<'r>(
 }
 
 /// Takes an entry for what it is named after, and besides for a descriptor.
-fn read_entry<'r>(entry: &'r pb::Entry, check: &mut Request<'r>) -> Result<(), Problem> {
-    let (key, value) = (entry.key.as_str(), entry.value.as_str());
+fn read_entry<'r>(key: &'r str, value: &'r str, check: &mut Request<'r>) -> Result<(), Problem> {
     check_id(key).map_err(|problem| bad(&RequestError::new("key", problem)))?;
     bounded("value", value)?;
     check.descriptors.push((key, value));

@@ -2,19 +2,17 @@
 //! nobody else up.
 //!
 //! [`files`] reads PEM into what each address offers, [`certificates`] keeps the last good of it,
-//! [`handshake`] makes handshakes on a thread of their own, and [`incoming`] are listeners with a cap, of which only
-//! finished ones come. What is said on a connection afterwards is no business of this module.
+//! [`handshake`] makes handshakes on a thread of their own. What is said on a connection afterwards is no business of this
+//! module.
 
 mod certificates;
 mod expiry;
 mod files;
 mod handshake;
-mod incoming;
 mod offer;
 
 pub use certificates::{Certificates, watch};
 pub use files::{TlsFileError, TlsFiles, TlsFlags};
 pub(crate) use files::{read_certificates, read_key};
 pub use handshake::{Handshakes, Session};
-pub use incoming::{Line, Lines, incoming, incoming_secure};
 pub use offer::{Address, Offers};

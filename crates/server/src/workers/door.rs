@@ -44,6 +44,8 @@ pub(super) struct Door {
     pub(super) workers: Vec<mpsc::Sender<Arrived>>,
     /// Connections open at most.
     pub(super) most: usize,
+    /// Whether further ones are closed at once.
+    pub(super) turns_away: bool,
     /// What makes handshakes, if TLS is spoken.
     pub(super) handshakes: Option<(Address, Handshakes)>,
 }
@@ -55,7 +57,8 @@ impl Door {
         let mut turn = 0;
         let mut retry = tokio::time::interval(Duration::from_millis(10));
         loop {
-            if open.load(Ordering::Relaxed) >= self.most {
+            let is_full = || open.load(Ordering::Relaxed) >= self.most;
+            if is_full() && !self.turns_away {
                 // Full: the kernel's backlog holds the next ones until a connection closes.
                 tokio::select! {
                     _ = retry.tick() => continue,
@@ -74,6 +77,9 @@ impl Door {
                 },
                 () = stopped(&mut stop) => return,
             };
+            if is_full() {
+                continue;
+            }
             let Ok(stream) = stream.into_std() else { continue };
             let slot = Slot::take(&open);
             turn = (turn + 1) % self.workers.len();

@@ -49,6 +49,12 @@ impl Line {
         self.expects(false, ticks(self.limits.request_timeout));
     }
 
+    /// From now on keeps its own time, and ends by itself when no further request is taken.
+    pub fn lasts(&self) {
+        self.state.idle.set(false);
+        self.state.deadline.set(u64::MAX);
+    }
+
     fn expects(&self, idle: bool, ticks: u64) {
         self.state.idle.set(idle);
         self.state.deadline.set(self.tick() + ticks);

@@ -40,8 +40,10 @@ pub trait Protocol: Clone + Send + 'static {
 /// What one client may take up.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections open at once; further ones wait to be accepted.
+    /// Connections open at once.
     pub connections: usize,
+    /// Whether further ones are closed at once, or wait to be accepted.
+    pub turns_away: bool,
     /// How long a request may take to arrive, from its first byte to its last.
     pub request_timeout: Duration,
     /// How long a connection may wait for its next request.
@@ -65,6 +67,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             connections: 10_000,
+            turns_away: false,
             request_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_mins(2),
             header_bytes: 32 * 1024,
@@ -118,6 +121,7 @@ impl Server {
             listener,
             workers: senders,
             most: limits.connections,
+            turns_away: limits.turns_away,
             handshakes: handshakes.map(|handshakes| (P::ADDRESS, handshakes)),
         };
         tokio::spawn(door.keep(stop.clone()));

@@ -8,6 +8,10 @@ use tonic::Code;
 
 use crate::asker::{Asker, codes, descriptor, edge};
 use crate::common::{DEADLINE, Server, file_of, hourly, wait_for};
+use crate::frames::{
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame, head, message, question,
+    raw, read_until,
+};
 
 fn server() -> Server {
     Server::start(&file_of(&[hourly("org", "org", 5, "")]), &[])
@@ -90,73 +94,6 @@ fn many_tiny_descriptors_take_no_lasting_memory() {
     assert!(grown < 100 << 20, "{grown} bytes more");
 }
 
-/// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    let mut frame = vec![length[1], length[2], length[3], kind, flags];
-    frame.extend(stream.to_be_bytes());
-    frame.extend(payload);
-    frame
-}
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
-
-/// A connection on which frames are written by hand.
-fn raw(server: &Server) -> TcpStream {
-    let mut stream = crate::common::http::connect(server.grpc);
-    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").unwrap();
-    stream.write_all(&frame(SETTINGS, 0, 0, &[])).unwrap();
-    stream
-}
-
-/// The head of a question, in HPACK's plainest form.
-fn head() -> Vec<u8> {
-    let mut block = vec![0x83, 0x86];
-    let mut literal = |name: &[u8], value: &[u8]| {
-        block.push(0);
-        for text in [name, value] {
-            block.push(u8::try_from(text.len()).unwrap());
-            block.extend(text);
-        }
-    };
-    literal(
-        b":path",
-        b"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
-    );
-    literal(b":authority", b"a");
-    literal(b"content-type", b"application/grpc");
-    literal(b"te", b"trailers");
-    block
-}
-
-/// A message of gRPC.
-fn message(body: &[u8]) -> Vec<u8> {
-    let mut message = vec![0];
-    message.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
-    message.extend(body);
-    message
-}
-
-/// Reads frames until one of this kind has come; says what was in it.
-fn read_until(stream: &mut TcpStream, wanted: u8) -> Vec<u8> {
-    loop {
-        let mut head = [0; 9];
-        stream.read_exact(&mut head).expect("a frame");
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let mut payload = vec![0; usize::try_from(length).unwrap()];
-        stream.read_exact(&mut payload).expect("a frame's payload");
-        if head[3] == wanted {
-            return payload;
-        }
-    }
-}
-
 #[test]
 fn malformed_messages_get_a_status() {
     let server = server();
@@ -236,18 +173,7 @@ fn who_reads_nothing_is_not_written_to_without_end() {
     lives(&server);
     let before = memory(&server);
     let mut slow: Vec<TcpStream> = (0..20).map(|_| raw(&server)).collect();
-    let question = {
-        // domain "edge", one descriptor with the entry org=slow
-        let entry = [&[0x0a, 3][..], b"org", &[0x12, 4], b"slow"].concat();
-        let descriptor = [&[0x0a, u8::try_from(entry.len()).unwrap()][..], &entry].concat();
-        [
-            &[0x0a, 4][..],
-            b"edge",
-            &[0x12, u8::try_from(descriptor.len()).unwrap()],
-            &descriptor,
-        ]
-        .concat()
-    };
+    let question = question("slow");
     for stream in &mut slow {
         stream.set_nonblocking(true).unwrap();
         for number in 0..2000_u32 {

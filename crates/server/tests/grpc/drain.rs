@@ -1,7 +1,12 @@
 //! The end of a server.
 
+use std::io::Write;
+
 use crate::asker::{Asker, descriptor, edge};
 use crate::common::{Server, file_of, hourly};
+use crate::frames::{
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, SETTINGS, frame, head, message, question, raw, read_until,
+};
 
 #[test]
 fn a_server_that_ends_lets_idle_connections_go_and_takes_no_new_ones() {
@@ -29,5 +34,29 @@ fn a_stream_that_nobody_ends_does_not_keep_a_server() {
     let mut watch = watch.unwrap().into_inner();
     assert!(asker.runtime.block_on(watch.message()).unwrap().is_some());
     server.terminate();
+    assert!(server.wait().success());
+}
+
+#[test]
+fn who_is_connected_is_told_and_what_is_under_way_is_answered() {
+    let server = Server::start(&file_of(&[hourly("org", "org", 5, "")]), &[]);
+    let mut stream = raw(&server);
+    read_until(&mut stream, SETTINGS);
+    stream
+        .write_all(&frame(HEADERS, END_HEADERS, 1, &head()))
+        .unwrap();
+    // A second one that is answered says that the first has arrived.
+    stream
+        .write_all(&frame(HEADERS, END_HEADERS, 3, &head()))
+        .unwrap();
+    let asked = message(&question("acme"));
+    stream.write_all(&frame(DATA, END_STREAM, 3, &asked)).unwrap();
+    read_until(&mut stream, DATA);
+    server.terminate();
+    read_until(&mut stream, GOAWAY);
+    stream.write_all(&frame(DATA, END_STREAM, 1, &asked)).unwrap();
+    let answer = read_until(&mut stream, DATA);
+    assert!(answer.len() > 5, "an answer: {answer:?}");
+    drop(stream);
     assert!(server.wait().success());
 }

@@ -18,6 +18,8 @@ mod descriptors;
 mod drain;
 mod envoy_files;
 mod fleet;
+mod frames;
+mod framing;
 mod json;
 mod quota_mode;
 mod reservations;

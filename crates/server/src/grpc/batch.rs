@@ -1,0 +1,154 @@
+//! `tollgate.v1.RateLimiter`: batches, each check decided on its own, those of an org in order.
+//!
+//! What can be decided at once is, one check after the other, and written where it is sent from. An org of whose checks
+//! one has to wait is gone on with afterwards; orgs don't wait for each other.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use bytes::Bytes;
+use tollgate_catalog::snapshot::Snapshot;
+use tollgate_core::Timestamp;
+use tonic::Status;
+
+use super::decision::{Seen, write_decision, write_problem};
+use super::message;
+use super::rate_limiter::{DECISION_BYTES, Question, RateLimiter};
+use super::status::{malformed, status};
+use crate::answer::Problem;
+use crate::check_body::CheckMessage;
+use crate::clock;
+use crate::data_plane::{MAX_REQUESTS, Series, all};
+use crate::engine::{Undecided, Wait};
+use crate::wire::{Fields, write};
+
+/// What the shortest checks that make sense take up.
+const CHECK_BYTES: usize = 16;
+
+/// The checks of an org from one that waits on, by their places in the batch.
+struct Chain {
+    wait: Wait,
+    places: Vec<usize>,
+}
+
+impl RateLimiter {
+    /// Decides a batch, from message to message.
+    pub(super) async fn check_batch(&self, message: &[u8]) -> Result<Bytes, Status> {
+        let checks = read(message)?;
+        let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
+        // Everything is read before anything is charged.
+        let mut questions = Vec::with_capacity(checks.len());
+        for (index, check) in checks.iter().enumerate() {
+            let question = Question::read(&check.body, check.with_headers, &snapshot, now);
+            questions.push(question.map_err(|problem| {
+                let detail = format!("requests[{index}]: {}", problem.detail);
+                status(Problem { detail, ..problem })
+            })?);
+        }
+        let mut out = message::begin(questions.len() * DECISION_BYTES);
+        let mut written: Vec<Range<usize>> = Vec::with_capacity(questions.len());
+        let mut waiting: HashMap<Option<&str>, Chain> = HashMap::new();
+        let mut seen = Seen::default();
+        let mut series = Series::of(&self.plane, &snapshot, now);
+        for (place, question) in questions.iter().enumerate() {
+            let start = out.len();
+            let org = question.check.org;
+            if let Some(chain) = waiting.get_mut(&org) {
+                chain.places.push(place);
+            } else {
+                let headers = self.headers(question.with_headers);
+                let decided = series.decide(&question.check, question.commit, |checked| {
+                    write::message(1, &mut out, |out| {
+                        write_decision(checked, headers, &mut seen, out);
+                    });
+                });
+                match decided {
+                    Ok(()) => {}
+                    Err(Undecided::Waits(wait)) => {
+                        let places = vec![place];
+                        waiting.insert(org, Chain { wait, places });
+                    }
+                    Err(undecided) => write_no_decision(undecided, &mut out),
+                }
+            }
+            written.push(start..out.len());
+        }
+        drop(series);
+        if waiting.is_empty() {
+            return Ok(message::end(out));
+        }
+        let late = Box::pin(self.go_on(&questions, waiting, &snapshot, now)).await;
+        let mut late = late.into_iter();
+        let mut whole = message::begin(questions.len() * DECISION_BYTES);
+        for range in written {
+            if range.is_empty() {
+                whole.extend(late.next().into_iter().flat_map(|(_, item)| item));
+            } else {
+                whole.extend_from_slice(&out[range]);
+            }
+        }
+        Ok(message::end(whole))
+    }
+
+    /// Decides what has to wait, and hands it back in order.
+    async fn go_on(
+        &self,
+        questions: &[Question<'_>],
+        waiting: HashMap<Option<&str>, Chain>,
+        snapshot: &Snapshot,
+        now: Timestamp,
+    ) -> Vec<(usize, Vec<u8>)> {
+        let chains = waiting.into_values().map(|chain| async move {
+            let mut wait = Some(chain.wait);
+            let mut decided = Vec::with_capacity(chain.places.len());
+            for place in chain.places {
+                let question = &questions[place];
+                let (check, commit) = (&question.check, question.commit);
+                let checked = match wait.take() {
+                    Some(wait) => self.plane.decide_after(wait, snapshot, check, commit, now).await,
+                    None => self.plane.decide_in_time(snapshot, check, commit, now).await,
+                };
+                let mut item = Vec::with_capacity(DECISION_BYTES);
+                let headers = self.headers(question.with_headers);
+                match checked {
+                    Ok(checked) => write::message(1, &mut item, |out| {
+                        write_decision(&checked, headers, &mut Seen::default(), out);
+                    }),
+                    Err(undecided) => write_no_decision(undecided, &mut item),
+                }
+                decided.push((place, item));
+            }
+            decided
+        });
+        let mut decided: Vec<_> = all(chains).await.into_iter().flatten().collect();
+        decided.sort_by_key(|(place, _)| *place);
+        decided
+    }
+}
+
+/// An item of the answer that says why there is no decision.
+fn write_no_decision(undecided: Undecided, out: &mut Vec<u8>) {
+    write::message(1, out, |out| write_problem(undecided.into(), out));
+}
+
+/// The checks of a `tollgate.v1.CheckLimitsRequest`.
+fn read(message: &[u8]) -> Result<Vec<CheckMessage<'_>>, Status> {
+    let mut checks = Vec::with_capacity((message.len() / CHECK_BYTES).min(MAX_REQUESTS));
+    let mut fields = Fields::of(message);
+    while let Some((number, value)) = fields.next().map_err(malformed)? {
+        if number != 1 {
+            continue;
+        }
+        if checks.len() == MAX_REQUESTS {
+            let message = format!("`requests` must have at most {MAX_REQUESTS} items.");
+            return Err(Status::invalid_argument(message));
+        }
+        let check = value.fields().and_then(CheckMessage::read).map_err(malformed)?;
+        if check.has_key {
+            let message = "`idempotency_key` is for single checks.";
+            return Err(Status::invalid_argument(message));
+        }
+        checks.push(check);
+    }
+    Ok(checks)
+}

@@ -1,0 +1,117 @@
+//! One client's connection.
+//!
+//! All requests that have arrived are taken up together, and what can be answered at once is, so that their answers go
+//! out with one write. Only a request that has to wait for something becomes a task of its own.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use h2::server::{Builder, Connection, SendResponse};
+use h2::{Ping, PingPong, RecvStream};
+use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
+
+use super::{Front, HEADER_BYTES, KEEPALIVE, STREAMS, WINDOW_BYTES};
+use crate::serve::stopped;
+use crate::workers::Line;
+
+type Arrived = (Request<RecvStream>, SendResponse<Bytes>);
+
+/// Serves until the client closes or breaks the protocol, or until the server stops and what is under way is answered.
+pub(super) async fn serve(front: Arc<Front>, line: Line, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    line.works();
+    let Ok(mut connection) = settings().handshake::<_, Bytes>(stream).await else {
+        return;
+    };
+    line.lasts();
+    let pings = connection.ping_pong();
+    let heard = Cell::new(false);
+    let mut left_alone = pin!(left_alone(pings, &heard));
+    let mut stop = front.stop.clone();
+    let (mut stopped, mut stopping) = (pin!(stopped(&mut stop)), false);
+    let mut underway = JoinSet::new();
+    let mut arrived = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            goes_on = poll_fn(|context| take_up(&mut connection, &mut arrived, context)) => {
+                if !goes_on {
+                    return;
+                }
+                heard.set(true);
+                for (request, respond) in arrived.drain(..) {
+                    if let Some(rest) = front.begin(request, respond, line.peer) {
+                        underway.spawn_local(rest);
+                    }
+                }
+            }
+            Some(_) = underway.join_next() => {}
+            () = &mut stopped, if !stopping => {
+                stopping = true;
+                connection.graceful_shutdown();
+            }
+            () = &mut left_alone => return,
+        }
+    }
+}
+
+fn settings() -> Builder {
+    let mut settings = Builder::new();
+    settings
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEADER_BYTES)
+        .initial_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES);
+    settings
+}
+
+/// Takes up all requests that have arrived. Not so if the connection has ended.
+fn take_up<S: AsyncRead + AsyncWrite + Unpin>(
+    connection: &mut Connection<S, Bytes>,
+    arrived: &mut Vec<Arrived>,
+    context: &mut Context<'_>,
+) -> Poll<bool> {
+    loop {
+        match connection.poll_accept(context) {
+            Poll::Ready(Some(Ok(request))) => arrived.push(request),
+            Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(false),
+            Poll::Pending if arrived.is_empty() => return Poll::Pending,
+            Poll::Pending => return Poll::Ready(true),
+        }
+    }
+}
+
+/// Comes back once nobody is at the other end any more: nothing was heard for a while, not even the answer to a ping.
+async fn left_alone(pings: Option<PingPong>, heard: &Cell<bool>) {
+    let Some(mut pings) = pings else {
+        return;
+    };
+    let mut clock = interval_at(Instant::now() + KEEPALIVE, KEEPALIVE);
+    clock.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut asked = false;
+    loop {
+        tokio::select! {
+            pong = poll_fn(|context| pings.poll_pong(context)), if asked => {
+                asked = false;
+                heard.set(true);
+                if pong.is_err() {
+                    return;
+                }
+            }
+            _ = clock.tick() => {
+                if !heard.replace(false) {
+                    if asked || pings.send_ping(Ping::opaque()).is_err() {
+                        return;
+                    }
+                    asked = true;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Protobuf by hand, for messages that are read and written often enough for it to show: [`read`] borrows texts from
+//! the message, [`write`] appends fields to a buffer. It knows no message; all others go through prost.
+
+pub(crate) mod read;
+pub(crate) mod write;
+
+pub(crate) use read::{Fields, Malformed, Value};
