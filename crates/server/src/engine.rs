@@ -8,6 +8,8 @@ mod fleet;
 mod throttle;
 mod together;
 
+use std::cell::RefCell;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -17,13 +19,16 @@ use tollgate_catalog::document::Problems;
 use tollgate_catalog::model::PolicySet;
 use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{CounterKey, Decision, Former, KeySeed, Level, Mode, Timestamp};
-use tollgate_counters::shared::node::Answer;
+use tollgate_counters::shared::node::{Answer, Charges};
 use tollgate_counters::shared::{self, SharedStore};
 use tollgate_counters::{Commit, Holds, MemoryStore, StoreFull, Within};
 
+use crate::answer::Problem;
 use crate::clock;
+use crate::data_plane::Settled;
 use crate::ledger::{self, Ledger};
 use crate::names::{Names, Whose};
+use crate::reservations::{Actual, Bill, Records};
 
 pub use apart::Held;
 pub(crate) use apart::Selection;
@@ -49,6 +54,8 @@ pub struct Engine {
     pub store: Arc<MemoryStore>,
     /// The counters of a fleet.
     shared: OnceLock<Arc<SharedStore>>,
+    /// What the fleet has on record of charges.
+    pub(crate) records: OnceLock<Records>,
     /// What keeps the counters of quotas.
     pub(crate) ledger: OnceLock<Arc<Ledger>>,
     /// Nothing is refused, everything reported.
@@ -62,6 +69,28 @@ pub enum Wait {
     Shared(shared::Wait, Option<Box<Held>>),
     /// The ledger of quotas.
     Ledger(ledger::Wait),
+    /// What a fleet has on record.
+    Desk(DeskWait),
+}
+
+/// Something that is being done with what a fleet has on record.
+pub struct DeskWait(pub(crate) Pin<Box<dyn Future<Output = Done> + Send>>);
+
+impl std::fmt::Debug for DeskWait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DeskWait")
+    }
+}
+
+/// What came of that.
+#[derive(Debug)]
+pub enum Done {
+    /// A charge is on record, if that could be.
+    Recorded,
+    /// A reservation is settled.
+    Settled(Result<Settled, Problem>),
+    /// A check is refunded, by so much; or the fleet has no record of it.
+    Refunded(Result<Option<u64>, Problem>),
 }
 
 /// What it has heard.
@@ -71,6 +100,8 @@ pub enum Heard {
     Shared(Answer, Option<Box<Held>>),
     /// From the ledger of quotas.
     Ledger(ledger::Answer),
+    /// What was done with what a fleet has on record.
+    Desk(Done),
 }
 
 impl Wait {
@@ -79,6 +110,7 @@ impl Wait {
         match self {
             Self::Shared(wait, held) => Heard::Shared(wait.answer(again).await, held),
             Self::Ledger(wait) => Heard::Ledger(wait.answer(again).await),
+            Self::Desk(wait) => Heard::Desk(wait.0.await),
         }
     }
 }
@@ -132,8 +164,10 @@ pub struct Checked<'s> {
     pub now: Timestamp,
     /// A fallback decided, because the shared store is away.
     pub degraded: bool,
-    /// What was charged, if that may be given back. Counters of a fleet give nothing back.
+    /// What was charged here, if that may be given back.
     pub held: Option<Box<Holds>>,
+    /// The same where a fleet counts, by the places of the stack.
+    pub charges: Option<Box<RefCell<Charges>>>,
 }
 
 /// Where a decision goes, and what it charges if that may be given back.
@@ -159,6 +193,7 @@ impl<'s> Checked<'s> {
             now,
             degraded: false,
             held: None,
+            charges: None,
         }
     }
 }
@@ -191,6 +226,7 @@ impl Engine {
             revision: AtomicU64::new(0),
             store: Arc::new(MemoryStore::new(max_counters)),
             shared: OnceLock::new(),
+            records: OnceLock::new(),
             ledger: OnceLock::new(),
             shadow_all,
         })
@@ -199,6 +235,22 @@ impl Engine {
     /// From now on counts where a fleet does.
     pub fn share(&self, shared: Arc<SharedStore>) {
         let _ = self.shared.set(shared);
+    }
+
+    /// From now on has charges that may be given back on record where a fleet does.
+    pub fn keep_records(&self, records: Records) {
+        let _ = self.records.set(records);
+    }
+
+    /// Has the statement say what a request really cost.
+    pub(crate) fn correct(&self, bill: &Bill, actual: &Actual) {
+        if let Some(ledger) = self.ledger.get() {
+            let more = i128::from(actual.cost) - i128::from(bill.cost());
+            let more = i64::try_from(more).unwrap_or(0);
+            ledger
+                .tallies
+                .correct(&bill.request(), bill.class(), bill.at(), more);
+        }
     }
 
     /// From now on has quotas kept by a ledger.
@@ -350,6 +402,7 @@ impl Engine {
         let mut checked = Checked::blank(snapshot, now);
         self.resolve(snapshot, request, &mut checked)?;
         checked.held = Some(Box::default());
+        checked.charges = self.shared.get().map(|_| Box::default());
         match heard {
             None => self.begin(&mut checked, Whose::One(request), Commit::Charge)?,
             Some(heard) => self.go_on(&mut checked, Whose::One(request), Commit::Charge, heard)?,
@@ -377,9 +430,9 @@ impl Engine {
         checked
     }
 
-    /// Whether what was charged can be given back: counters of a fleet can't.
-    pub fn gives_back(&self) -> bool {
-        self.shared.get().is_none()
+    /// Whether a fleet counts.
+    pub fn is_shared(&self) -> bool {
+        self.shared.get().is_some()
     }
 
     /// Goes on with a request that had to wait, by the snapshot and at the instant it began with.
@@ -416,14 +469,22 @@ impl Engine {
                 self.go_on_apart(shared, checked, whose, commit, answer, *held)
             }
             (Heard::Shared(answer, None), Some(shared), _) => {
-                let Checked { stack, decision, .. } = checked;
-                let names = self.names(stack, None, whose);
+                let Checked {
+                    stack,
+                    decision,
+                    charges,
+                    ..
+                } = checked;
+                let names = Names {
+                    charges: charges.as_deref(),
+                    ..self.names(stack, None, whose)
+                };
                 let said = self.hear(shared, &names, commit, answer, decision)?;
                 checked.was_said(said);
                 Ok(())
             }
             (Heard::Ledger(_), _, None) => Err(Undecided::LedgerAway),
-            (Heard::Shared(..), None, _) => Err(Undecided::StoreAway),
+            (Heard::Shared(..), None, _) | (Heard::Desk(_), ..) => Err(Undecided::StoreAway),
         }
     }
 
@@ -498,6 +559,7 @@ impl Engine {
             only,
             whose,
             revision: self.revision.load(Ordering::Relaxed),
+            charges: None,
         }
     }
 }

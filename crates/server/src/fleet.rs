@@ -13,6 +13,7 @@ use tollgate_counters::shared::node::{CLASSES, Unused};
 
 use crate::catalogue::Mirror;
 use crate::clock;
+use crate::reservations::Records;
 use crate::serve::stopped;
 
 /// How often a slice of what lies on lease is looked through.
@@ -128,6 +129,11 @@ impl Fleet {
             told_loss: Mutex::new(None),
             _runtime: runtime,
         }))
+    }
+
+    /// What the fleet has on record of charges that may be given back.
+    pub fn records(&self) -> Records {
+        Records::new(self.carrier.clone())
     }
 
     /// Tells an operator who may have forgotten `--database` that others of the fleet have one.

@@ -1,5 +1,6 @@
 //! What counters are called where others see them: in a store that a fleet shares, and in the ledger.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -7,11 +8,11 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::json;
 use tollgate_catalog::Request;
 use tollgate_catalog::model::{Accuracy, Dimension};
-use tollgate_catalog::snapshot::{Limit, Stack};
-use tollgate_core::{Former, Level};
+use tollgate_catalog::snapshot::{Limit, Snapshot, Stack};
+use tollgate_core::{Former, Level, Timestamp};
 use tollgate_counters::Commit;
 use tollgate_counters::shared::call::Name;
-use tollgate_counters::shared::node::{Asked, Details, LANES};
+use tollgate_counters::shared::node::{Asked, Charges, Details, LANES};
 
 use crate::engine::{Joined, Selection};
 
@@ -26,6 +27,8 @@ pub(crate) struct Names<'a, 's, 'r> {
     pub(crate) whose: Whose<'a, 's, 'r>,
     /// By which version of the policies.
     pub(crate) revision: u64,
+    /// Where it is noted what a store that a fleet shares charges.
+    pub(crate) charges: Option<&'a RefCell<Charges>>,
 }
 
 /// Whose counters they are.
@@ -75,6 +78,7 @@ impl<'a, 's, 'r> Names<'a, 's, 'r> {
             revision: self.revision,
             commit,
             refused: false,
+            charges: self.charges,
             details: self,
         }
     }
@@ -115,6 +119,22 @@ impl Names<'_, '_, '_> {
     }
 }
 
+/// The lane of an org's tier.
+pub(crate) fn lane_of(stack: &Stack<'_>) -> usize {
+    1 + stack.tier_index as usize % (LANES - 1)
+}
+
+/// The same of an org.
+pub(crate) fn lane_of_org(snapshot: &Snapshot, org: Option<&str>, now: Timestamp) -> usize {
+    let request = Request {
+        org,
+        ..Request::default()
+    };
+    let mut stack = snapshot.blank();
+    snapshot.resolve(&request, now, &mut stack);
+    lane_of(&stack)
+}
+
 impl Details for Names<'_, '_, '_> {
     fn name(&self, place: usize) -> Name {
         let (stack, request, place) = self.at(place);
@@ -141,7 +161,7 @@ impl Details for Names<'_, '_, '_> {
         let (stack, request, place) = self.at(place);
         // Counters that span orgs are everybody's, and have one for themselves.
         if request.org.is_some() && stack.is_within_org(place) {
-            1 + stack.tier_index as usize % (LANES - 1)
+            lane_of(stack)
         } else {
             0
         }

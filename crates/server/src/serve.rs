@@ -284,6 +284,7 @@ async fn join_fleet(fleet: Option<&Fleet>, engine: &Engine) {
     if let Some(fleet) = fleet {
         fleet.join().await;
         engine.share(fleet.shared.clone());
+        engine.keep_records(fleet.records());
     }
 }
 

@@ -60,6 +60,7 @@ async fn exchange(repository: &Repository, number: i64, now: u64, asks: &[Ask]) 
         now: Timestamp::from_nanos(now),
         asks,
         usage: &[],
+        refunds: &[],
         alerts: &[],
     };
     repository.exchange(&exchange).await.unwrap()
@@ -90,6 +91,7 @@ async fn grants_no_more_than_the_limit_to_many_nodes(database: Database) {
                     now: Timestamp::from_nanos(NOW),
                     asks: &asks,
                     usage: &[],
+                    refunds: &[],
                     alerts: &[],
                 };
                 let told = repository.exchange(&exchange).await.unwrap();
@@ -143,6 +145,7 @@ async fn keeps_what_was_granted(database: Database) {
         now: Timestamp::from_nanos(NOW),
         asks: &[ask(1, 100)],
         usage: &[],
+        refunds: &[],
         alerts: &[],
     };
     assert_eq!(again.exchange(&elsewhere).await.unwrap()[0].row.mark, 0);
@@ -300,6 +303,7 @@ async fn is_corrected_by_hand(database: Database) {
         let correcting = Correcting {
             place: ("local", org, &name),
             correction,
+            reserved: &|_| 0,
             author: &author,
             dry_run,
             once: None,
@@ -357,6 +361,7 @@ async fn adds_usage_up(database: Database) {
             now: Timestamp::from_nanos(NOW),
             asks: &[],
             usage: &usage,
+            refunds: &[],
             alerts: &[],
         };
         repository.exchange(&exchange).await.unwrap();
@@ -421,6 +426,7 @@ async fn alerts_once_for_each_period_and_threshold(database: Database) {
             now: Timestamp::from_nanos(now),
             asks: &[ask],
             usage: &[],
+            refunds: &[],
             alerts: &[50, 80, 100],
         };
         nodes[node].exchange(&exchange).await.unwrap();

@@ -235,15 +235,15 @@ pub fn decode(call: &Call, reply: &Value) -> Result<Reply, Malformed> {
 
 /// Numbers as the script reads them, one after the other.
 #[derive(Default)]
-struct Doubles(Vec<u8>);
+pub(super) struct Doubles(pub(super) Vec<u8>);
 
 impl Doubles {
     #[expect(clippy::cast_precision_loss, reason = "numbers of a call are below 2^53")]
-    fn push(&mut self, number: u64) {
+    pub(super) fn push(&mut self, number: u64) {
         self.0.extend_from_slice(&(number as f64).to_le_bytes());
     }
 
-    fn extend(&mut self, numbers: impl IntoIterator<Item = u64>) {
+    pub(super) fn extend(&mut self, numbers: impl IntoIterator<Item = u64>) {
         for number in numbers {
             self.push(number);
         }
@@ -268,7 +268,7 @@ impl Numbers<'_> {
     clippy::cast_sign_loss,
     reason = "what is not a whole number below 2^53 is refused"
 )]
-fn whole(bytes: [u8; 8]) -> Result<u64, Malformed> {
+pub(super) fn whole(bytes: [u8; 8]) -> Result<u64, Malformed> {
     const END: f64 = 9_007_199_254_740_992.0;
     let number = f64::from_le_bytes(bytes);
     if (0.0..END).contains(&number) && number.fract() == 0.0 {

@@ -17,14 +17,16 @@ use tokio::runtime::Handle;
 use super::Value;
 use super::call::{ADOPT, CALL, adopt, decode, encode};
 use super::client::Redis;
-use super::failure::Failure;
+use super::failure::{Failure, Why};
 use super::fleet::ask;
 use super::keys::{Keys, Tag};
 use super::link::{Link, Owner};
+use super::record::{LISTED, RECORD, decode_errand, encode_errand};
 use super::script::{Parts, Script};
 use crate::shared::Carrier;
 use crate::shared::call::{Call, Micros, Reply};
 use crate::shared::node::Outgoing;
+use crate::shared::record::{Act, Errand, RecordName, Said};
 
 /// Reads a key.
 pub(super) static LOOK: Script = Script::new("look", "return redis.call('GET', KEYS[1])");
@@ -33,6 +35,8 @@ const MOST_TRIES: u8 = 3;
 /// How long one waits for others to say that an owner is the same: as they find out, and tell.
 const HEARSAY: Duration = Duration::from_millis(1_500);
 const HEARSAY_EVERY: Duration = Duration::from_millis(20);
+/// What is done with a record is right whenever it is run: only once, and only before its end.
+const WHENEVER: Micros = (1 << 53) - 1;
 /// Where a sentinel's owner begins.
 const OWNER_AT: usize = 16;
 
@@ -61,7 +65,7 @@ struct Met {
     heard: Mutex<Option<[Micros; 2]>>,
 }
 
-type Then = Box<dyn FnOnce(Option<Reply>) + Send>;
+type Then<T> = Box<dyn FnOnce(T) + Send>;
 
 impl RedisCarrier {
     /// Carries calls about the counters of one region.
@@ -81,6 +85,48 @@ impl RedisCarrier {
         self.0.ready.store(true, Ordering::Release);
     }
 
+    /// Does an errand about a record of an org, in one of the lanes. What came of it is heard once, whenever that is.
+    pub fn attend(
+        &self,
+        (tag, lane): (&str, usize),
+        record: RecordName,
+        act: Act,
+        then: impl FnOnce(Result<Said, Failure>) + Send + 'static,
+    ) {
+        if !self.0.ready.load(Ordering::Acquire) {
+            return then(Err(Failure::NotRun(Why::NotConnected)));
+        }
+        let (slot, parcel) = self.0.pack(tag, lane, |heard| Errand {
+            not_after: WHENEVER,
+            heard,
+            record,
+            act,
+        });
+        let inner = self.0.clone();
+        let then = move |outcome| then(inner.note_errand(slot, outcome));
+        self.0.clone().carry(parcel, Box::new(then), 1);
+    }
+
+    /// What is listed of an org's records that are open.
+    pub async fn listed(&self, tag: &str) -> Result<Vec<Vec<u8>>, Failure> {
+        let tag = Tag::org(tag);
+        let slot = self.0.redis.slot_of(tag.as_str().as_bytes());
+        let key = self.0.keys.listed(&tag);
+        let build = move |_: &Link| {
+            let mut parts = Parts::new();
+            parts.key(&key);
+            parts
+        };
+        let Value::Array(all) = ask(&self.0.redis, slot, &LISTED, build).await? else {
+            return Ok(Vec::new());
+        };
+        let bytes = |value| match value {
+            Value::BulkString(bytes) => Some(bytes),
+            _ => None,
+        };
+        Ok(all.into_iter().filter_map(bytes).collect())
+    }
+
     /// How many calls ended how.
     pub fn outcomes(&self) -> BTreeMap<&'static str, u64> {
         self.0.outcomes.lock().clone()
@@ -88,22 +134,17 @@ impl RedisCarrier {
 }
 
 impl Carrier for RedisCarrier {
-    fn carry(&self, outgoing: Outgoing, then: Then) {
+    fn carry(&self, outgoing: Outgoing, then: Then<Option<Reply>>) {
         if !self.0.ready.load(Ordering::Acquire) {
             return then(None);
         }
-        let tag = Tag::org(&outgoing.tag);
-        let slot = self.0.redis.slot_of(tag.as_str().as_bytes());
-        let errand = Errand {
-            tag,
-            slot,
-            lane: outgoing.lane,
-            call: Call {
-                heard: self.0.heard(slot),
-                ..outgoing.call
-            },
-        };
-        self.0.clone().carry(Arc::new(errand), then, 1);
+        let (slot, parcel) = self.0.pack(&outgoing.tag, outgoing.lane, |heard| Call {
+            heard,
+            ..outgoing.call
+        });
+        let (inner, sent) = (self.0.clone(), parcel.clone());
+        let then = move |outcome| then(inner.note(slot, &sent.content, outcome));
+        self.0.clone().carry(parcel, Box::new(then), 1);
     }
 
     fn is_away(&self, tag: &str) -> bool {
@@ -112,56 +153,117 @@ impl Carrier for RedisCarrier {
     }
 }
 
-/// A call and where it goes.
-struct Errand {
+/// What is carried: a call, or an errand about a record.
+trait Content: Send + Sync + 'static {
+    const SCRIPT: &'static Script;
+
+    /// Its keys and arguments.
+    fn parts(&self, owner: &Owner, keys: &Keys, tag: &Tag, slot: u16) -> Parts;
+
+    /// The same that comes too late, and so does nothing.
+    fn too_late(&self) -> Self;
+}
+
+impl Content for Call {
+    const SCRIPT: &'static Script = &CALL;
+
+    fn parts(&self, owner: &Owner, keys: &Keys, tag: &Tag, slot: u16) -> Parts {
+        encode(self, owner, keys, tag, slot)
+    }
+
+    fn too_late(&self) -> Self {
+        Self {
+            not_after: 0,
+            ..Self::default()
+        }
+    }
+}
+
+impl Content for Errand {
+    const SCRIPT: &'static Script = &RECORD;
+
+    fn parts(&self, owner: &Owner, keys: &Keys, tag: &Tag, slot: u16) -> Parts {
+        encode_errand(self, owner, keys, tag, slot)
+    }
+
+    fn too_late(&self) -> Self {
+        Self {
+            not_after: 0,
+            ..self.clone()
+        }
+    }
+}
+
+/// What is carried, and where it goes.
+struct Parcel<C> {
     tag: Tag,
     slot: u16,
     lane: usize,
-    call: Call,
+    content: C,
 }
 
 impl Inner {
-    fn carry(self: Arc<Self>, errand: Arc<Errand>, then: Then, tries: u8) {
+    /// Makes a parcel of what is about counters with a tag.
+    fn pack<C>(
+        &self,
+        tag: &str,
+        lane: usize,
+        content: impl FnOnce([Micros; 2]) -> C,
+    ) -> (u16, Arc<Parcel<C>>) {
+        let tag = Tag::org(tag);
+        let slot = self.redis.slot_of(tag.as_str().as_bytes());
+        let content = content(self.heard(slot));
+        let parcel = Parcel {
+            tag,
+            slot,
+            lane,
+            content,
+        };
+        (slot, Arc::new(parcel))
+    }
+
+    fn carry<C: Content>(
+        self: Arc<Self>,
+        parcel: Arc<Parcel<C>>,
+        then: Then<Result<Value, Failure>>,
+        tries: u8,
+    ) {
         let strange = Arc::new(AtomicBool::new(false));
-        let (inner, sent, seen) = (self.clone(), errand.clone(), strange.clone());
+        let (inner, sent, seen) = (self.clone(), parcel.clone(), strange.clone());
         let build = move |link: &Link| inner.build(&sent, link, &seen);
         let redis = self.redis.clone();
-        redis.call_in_lane(errand.slot, errand.lane, &CALL, build, move |outcome| {
+        redis.call_in_lane(parcel.slot, parcel.lane, C::SCRIPT, build, move |outcome| {
             if strange.load(Ordering::Relaxed) && outcome.is_ok() && tries < MOST_TRIES {
                 // It did nothing: first it is looked at whose slot this is.
                 let runtime = self.runtime.clone();
                 runtime.spawn(async move {
-                    self.meet(errand.slot).await;
-                    self.carry(errand, then, tries + 1);
+                    self.meet(parcel.slot).await;
+                    self.carry(parcel, then, tries + 1);
                 });
                 return;
             }
-            then(self.note(&errand, outcome));
+            then(outcome);
         });
     }
 
-    /// The parts of a call. To an owner that was not met yet it says that it is too late for it, so that it does
-    /// nothing.
-    fn build(&self, errand: &Errand, link: &Link, strange: &AtomicBool) -> Parts {
-        let (keys, tag, slot) = (&self.keys, &errand.tag, errand.slot);
+    /// The keys and arguments of a parcel. To an owner that was not met yet it says that it is too late for it, so that
+    /// it does nothing.
+    fn build<C: Content>(&self, parcel: &Parcel<C>, link: &Link, strange: &AtomicBool) -> Parts {
+        let (keys, tag, slot) = (&self.keys, &parcel.tag, parcel.slot);
         let met = self.met.read();
         let known = met.get(&slot).filter(|met| met.owner == *link.owner());
         strange.store(known.is_none(), Ordering::Relaxed);
-        if let Some(known) = known {
-            return encode(&errand.call, &known.named, keys, tag, slot);
+        match known {
+            Some(known) => parcel.content.parts(&known.named, keys, tag, slot),
+            None => parcel.content.too_late().parts(link.owner(), keys, tag, slot),
         }
-        let late = Call {
-            not_after: 0,
-            ..Call::default()
-        };
-        encode(&late, link.owner(), keys, tag, slot)
     }
 
-    fn note(&self, errand: &Errand, outcome: Result<Value, Failure>) -> Option<Reply> {
+    fn note(&self, slot: u16, call: &Call, outcome: Result<Value, Failure>) -> Option<Reply> {
         let (name, reply) = match outcome {
-            Ok(value) => match decode(&errand.call, &value) {
+            Ok(value) => match decode(call, &value) {
                 Ok(Reply::Done(done)) => {
-                    self.hear(errand.slot, [done.began, done.now]);
+                    self.hear(slot, [done.began, done.now]);
                     ("ok", Some(Reply::Done(done)))
                 }
                 Ok(reply @ Reply::Late { .. }) => ("late", Some(reply)),
@@ -170,15 +272,30 @@ impl Inner {
                     ("malformed", None)
                 }
             },
-            Err(Failure::NotRun(why)) => (why.name(), None),
-            Err(Failure::Unknown) => ("unknown", None),
-            Err(Failure::Failed(error)) => {
-                tracing::error!("the shared store ended a call with an error: {error}");
-                ("failed", None)
-            }
+            Err(failure) => (name_of(&failure), None),
         };
         *self.outcomes.lock().entry(name).or_default() += 1;
         reply
+    }
+
+    fn note_errand(&self, slot: u16, outcome: Result<Value, Failure>) -> Result<Said, Failure> {
+        let (name, said) = match outcome.map(decode_errand) {
+            Ok(Ok(heard)) => match heard.said {
+                Said::Late => ("late", Err(Failure::NotRun(Why::NotConnected))),
+                Said::Lost => ("lost", Ok(Said::Lost)),
+                said => {
+                    self.hear(slot, [heard.began, heard.now]);
+                    ("ok", Ok(said))
+                }
+            },
+            Ok(Err(error)) => {
+                tracing::error!("{error}");
+                ("malformed", Err(Failure::Unknown))
+            }
+            Err(failure) => (name_of(&failure), Err(failure)),
+        };
+        *self.outcomes.lock().entry(name).or_default() += 1;
+        said
     }
 
     /// Takes note of what a slot said of itself. If what it knows began anew, somebody may call it by another name now.
@@ -254,6 +371,18 @@ impl Inner {
                 return same;
             }
             tokio::time::sleep(HEARSAY_EVERY).await;
+        }
+    }
+}
+
+/// What a failure is called in metrics.
+fn name_of(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::NotRun(why) => why.name(),
+        Failure::Unknown => "unknown",
+        Failure::Failed(error) => {
+            tracing::error!("the shared store ended a call with an error: {error}");
+            "failed"
         }
     }
 }

@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::slots::{slot_of_tag, tag_of_slot};
 use crate::shared::call::Name;
+use crate::shared::record::RecordName;
 
 /// The keys of one region's counters.
 #[derive(Debug, Clone)]
@@ -71,6 +72,21 @@ impl Keys {
     /// The entries of a counter that is a log.
     pub fn entries(&self, tag: &Tag, name: Name) -> String {
         self.counter(tag, name) + ":l"
+    }
+
+    /// The record of a charge that may be given back.
+    pub fn record(&self, tag: &Tag, name: RecordName) -> String {
+        format!(
+            "{}{{{}}}:r:{}",
+            self.prefix,
+            tag.0,
+            URL_SAFE_NO_PAD.encode(name.0)
+        )
+    }
+
+    /// The list of such records.
+    pub fn listed(&self, tag: &Tag) -> String {
+        format!("{}{{{}}}:r", self.prefix, tag.0)
     }
 }
 

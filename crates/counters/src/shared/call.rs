@@ -257,6 +257,20 @@ impl Kind {
         }
     }
 
+    /// The kind of a number of the script's.
+    pub fn numbered(number: u8) -> Option<Self> {
+        let all = [
+            Self::Token,
+            Self::Leaky,
+            Self::Window,
+            Self::First,
+            Self::Quota,
+            Self::Sliding,
+            Self::Log,
+        ];
+        all.into_iter().find(|kind| *kind as u8 == number)
+    }
+
     /// Whether it refills continuously.
     pub fn is_bucket(self) -> bool {
         matches!(self, Self::Token | Self::Leaky)

@@ -110,6 +110,7 @@ impl Fleet {
             revision,
             commit: Commit::Charge,
             refused: false,
+            charges: None,
             details: &Stack(limits),
         };
         let mut decision = Decision::pending();

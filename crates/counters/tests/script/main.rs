@@ -14,5 +14,6 @@ mod differential;
 mod exact;
 mod formers;
 mod logs;
+mod records;
 mod sentinels;
 mod writes;

@@ -4,11 +4,10 @@ use tollgate_catalog::repository::{Correcting, Correction, Kept};
 use tollgate_catalog::snapshot::Snapshot;
 
 use super::ask::Ask;
-use super::quotas::{ledger, limit_on};
+use super::quotas::{ledger, limit_on, reserved};
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
 use crate::clock;
-use crate::ledger::Ledger;
 
 /// Rows that are looked at in one question to the database.
 const PAGE: i64 = 1_000;
@@ -59,6 +58,8 @@ pub(super) async fn follow(ask: &Ask, org: &str, carried: Carried, before: &Snap
     let now = clock::now();
     let (before, effective) = (before.effective(org, now), snapshot.effective(org, now));
     let mut after = None;
+    let open = reserved(ask, org).await;
+    let reserved = |kept: &Kept| open.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
     loop {
         let rows = ledger
             .repository()
@@ -68,7 +69,17 @@ pub(super) async fn follow(ask: &Ask, org: &str, carried: Carried, before: &Snap
             let limits = limit_on(&before, kept).zip(limit_on(&effective, kept));
             let correction = limits.and_then(|(old, new)| carried.correction(old.rule.limit, new.rule.limit));
             if let Some(correction) = correction {
-                correct(ask, &ledger, org, kept, correction).await?;
+                let correcting = Correcting {
+                    place: (ledger.region(), org, &kept.name),
+                    correction,
+                    reserved: &reserved,
+                    author: &ask.author("a change of plan"),
+                    dry_run: false,
+                    once: None,
+                };
+                let corrected = ledger.repository().correct(&correcting).await;
+                // A row that is gone by now has nothing to be corrected.
+                corrected.map_err(WriteError::from)?;
             }
         }
         after = rows.last().map(|kept| kept.name);
@@ -78,25 +89,4 @@ pub(super) async fn follow(ask: &Ask, org: &str, carried: Carried, before: &Snap
     }
     ledger.refresh(org).await;
     Ok(())
-}
-
-async fn correct(
-    ask: &Ask,
-    ledger: &Ledger,
-    org: &str,
-    kept: &Kept,
-    correction: Correction,
-) -> Result<(), Problem> {
-    let correcting = Correcting {
-        place: (ledger.region(), org, &kept.name),
-        correction,
-        author: &ask.author("a change of plan"),
-        dry_run: false,
-        once: None,
-    };
-    let corrected = ledger.repository().correct(&correcting).await;
-    // A row that is gone by now has nothing to be corrected.
-    corrected
-        .map(drop)
-        .map_err(|error| WriteError::from(error).into())
 }

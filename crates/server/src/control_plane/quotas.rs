@@ -1,10 +1,11 @@
 //! `GET /v1/orgs/{orgId}/quotas`: what was used of an org's quotas; and corrections of that by hand.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tollgate_catalog::model::Dimension;
-use tollgate_catalog::repository::{Alerted, Answering, Corrected, Correcting, Correction, Kept};
+use tollgate_catalog::repository::{Alerted, Answering, Corrected, Correcting, Correction, Kept, LedgerName};
 use tollgate_catalog::snapshot::{Effective, Limit, Snapshot};
 use tollgate_core::calendar::to_jiff;
 use tollgate_core::{MAX_LIMIT, Mode, Timestamp};
@@ -88,8 +89,8 @@ pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
     };
     let current = rows.into_iter().filter(|kept| !kept.row.is_over(now));
     let current = current.map(|kept| at_present(&effective, kept));
-    let reserved = ask.plane.reservations.reserved(&org, now);
-    let reserved = |kept: &Kept| reserved.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
+    let open = reserved(&ask, &org).await;
+    let reserved = |kept: &Kept| open.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
     let item = |kept: Kept| with_alerts(shown(&kept, reserved(&kept), now), &kept, &alerts);
     let mut items: Vec<Value> = current.map(item).collect();
     if after.is_none() {
@@ -112,13 +113,14 @@ pub(super) async fn post(Path((org, id)): Path<(String, String)>, ask: Ask) -> A
         // What this node has spent and not told yet was spent before.
         ledger.refresh(&org).await;
         let author = ask.author(&reason);
-        let open = ask.plane.reservations.reserved(&org, clock::now());
+        let open = reserved(&ask, &org).await;
         let reserved = |kept: &Kept| open.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
         let answer =
             |kept: &Kept| super::idempotency::kept(&Answer::ok(shown(kept, reserved(kept), clock::now())));
         let correcting = Correcting {
             place: (ledger.region(), &org, &name),
             correction,
+            reserved: &reserved,
             author: &author,
             dry_run,
             once: ask
@@ -140,6 +142,23 @@ pub(super) async fn post(Path((org, id)): Path<(String, String)>, ask: Ask) -> A
         }
     };
     ask.once(correct).await
+}
+
+/// What an org has reserved of each quota and period: on all nodes of a fleet, else on this one.
+pub(super) async fn reserved(ask: &Ask, org: &str) -> HashMap<(LedgerName, u64), u64> {
+    let fleets = match ask.plane.engine.records.get() {
+        Some(records) => records.reserved(org).await,
+        None => None,
+    };
+    let own = ask
+        .plane
+        .reservations
+        .reserved(org, clock::now(), fleets.is_none());
+    let mut all = fleets.unwrap_or_default();
+    for (quota, cost) in own {
+        *all.entry(quota).or_default() += cost;
+    }
+    all
 }
 
 fn read(members: &Map<String, Value>) -> Result<(Correction, String), Problem> {

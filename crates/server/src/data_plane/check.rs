@@ -30,6 +30,9 @@ pub(super) fn answer(
     } else {
         Commit::Charge
     };
+    if turn.done().is_some() {
+        return Ok(turn.say(reply)?);
+    }
     let keyed = plane.claim(asked, turn, OrgMark::of(plane.engine.seed(), request.org), reply)?;
     let how = match keyed {
         Keyed::Answered => return Ok(()),
@@ -41,12 +44,20 @@ pub(super) fn answer(
     write_head(plane, &checked, always_200, reply);
     write_item(&checked, &mut reply.body);
     if keyed == Keyed::Yes {
-        let undo = if how == How::Held && checked.decision.allowed {
-            Undo::Charge(Arc::new(Bill::of(&checked, &request, turn.snapshot())))
-        } else {
-            Undo::Free
-        };
-        turn.keep(reply, kept_until(&checked), undo);
+        let until = kept_until(&checked);
+        if how != How::Held || !checked.decision.allowed {
+            turn.keep(reply, until, Undo::Free);
+            return Ok(());
+        }
+        let bill = Arc::new(Bill::of(&checked, &request, turn.snapshot()));
+        let key = asked.head.header("idempotency-key");
+        let key = key.and_then(|key| std::str::from_utf8(key).ok());
+        let recording = key.and_then(|key| plane.record_of_key(&checked, request.org, key, &bill));
+        let undo = Undo::Charge(bill);
+        if let Some(recording) = recording {
+            return Err(turn.record(reply, recording, until, undo).into());
+        }
+        turn.keep(reply, until, undo);
     }
     Ok(())
 }

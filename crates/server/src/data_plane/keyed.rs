@@ -1,13 +1,17 @@
 //! `Idempotency-Key`: a request that is sent again is carried out once.
 
+use std::pin::Pin;
+use std::sync::Arc;
+
 use tollgate_core::{Retry, Timestamp};
 
 use super::reply::Reply;
 use super::turn::Turn;
 use super::{Asked, DataPlane};
 use crate::answer::Problem;
-use crate::engine::Checked;
-use crate::reservations::{Claimed, OrgMark, Settling, Undo, fingerprint};
+use crate::engine::{Checked, DeskWait, Done, Undecided, Wait};
+use crate::names::lane_of;
+use crate::reservations::{Bill, Claimed, FleetId, KEPT, OrgMark, Settling, Undo, fingerprint};
 
 /// The longest body of a request of which something is remembered.
 pub(super) const MAX_KEPT_BYTES: usize = 16 * 1024;
@@ -71,7 +75,72 @@ impl Turn {
     }
 }
 
+impl DataPlane {
+    /// What makes the fleet have on record what a request was charged, if a fleet has decided it.
+    pub(crate) fn recording(
+        &self,
+        checked: &Checked<'_>,
+        id: FleetId,
+        bill: &Arc<Bill>,
+        reserved: bool,
+    ) -> Option<Recording> {
+        let desk = self.desk()?;
+        let lane = lane_of(&checked.stack);
+        Some(Box::pin(desk.record(id, lane, bill.clone(), reserved)))
+    }
+}
+
+impl DataPlane {
+    /// The same of a check that carried a key.
+    pub(crate) fn record_of_key(
+        &self,
+        checked: &Checked<'_>,
+        org: Option<&str>,
+        key: &str,
+        bill: &Arc<Bill>,
+    ) -> Option<Recording> {
+        if checked.degraded {
+            return None;
+        }
+        let until = checked.now.saturating_add(KEPT.as_nanos());
+        self.recording(checked, FleetId::of_key(org, key, until), bill, false)
+    }
+}
+
+/// What makes the fleet have something on record.
+pub(crate) type Recording = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 impl Turn {
+    /// Has the fleet put on record what was charged, before that is told.
+    pub(super) fn record(
+        &self,
+        reply: &Reply,
+        recording: Recording,
+        until: Option<Timestamp>,
+        undo: Undo,
+    ) -> Undecided {
+        let mut underway = self.underway.take().unwrap_or_default();
+        underway.said = Some((reply.kept(), until, undo));
+        self.underway.set(Some(underway));
+        let recording = async move {
+            recording.await;
+            Done::Recorded
+        };
+        Undecided::Waits(Wait::Desk(DeskWait(Box::pin(recording))))
+    }
+
+    /// Says what was to be said once the fleet has on record what was charged.
+    pub(super) fn say(&self, reply: &mut Reply) -> Result<(), Problem> {
+        let mut underway = self.underway.take().unwrap_or_default();
+        let Some((said, until, undo)) = underway.said.take() else {
+            return Err(Problem::unavailable("No decision could be made."));
+        };
+        self.underway.set(Some(underway));
+        reply.repeat(&said);
+        self.keep(reply, until, undo);
+        Ok(())
+    }
+
     /// Takes out the reservation that is being settled.
     pub(super) fn settling(&self) -> Option<Settling> {
         let mut underway = self.underway.take()?;

@@ -10,6 +10,7 @@ mod batch;
 mod body;
 mod check;
 mod connection;
+mod desk;
 mod forwarded;
 mod head;
 mod jwt;
@@ -39,12 +40,14 @@ use crate::workers::{self, Line};
 
 pub(crate) use authorize::read_caller;
 pub(crate) use batch::MAX_REQUESTS;
+pub(crate) use desk::{Claimant, Desk};
 pub(crate) use forwarded::client_address;
 pub(crate) use jwt::Identity;
 pub use jwt::{Jwt, JwtFlags, JwtSettings};
 pub(crate) use keyed::{good_key, kept_until, refused};
-pub(crate) use reserve::good_ttl;
+pub(crate) use reserve::{Opened, good_ttl};
 pub(crate) use series::Series;
+pub use settle::Settled;
 pub(crate) use settle::{actual, no_room, not_open};
 pub use token::DataTokens;
 pub(crate) use turn::all;
@@ -140,6 +143,16 @@ impl DataPlane {
             keys: Arc::new(Keys::new(seed, store)),
             rls_headers: false,
         }
+    }
+
+    /// What gives back what the fleet has on record, if there is a fleet.
+    pub(crate) fn desk(&self) -> Option<Desk> {
+        self.engine.records.get().map(|records| Desk {
+            engine: self.engine.clone(),
+            reservations: self.reservations.clone(),
+            keys: self.keys.clone(),
+            records: records.clone(),
+        })
     }
 
     /// Answers one request, or says what it waits for.

@@ -3,13 +3,15 @@
 use serde::Deserialize;
 use serde_json::json;
 use tollgate_catalog::Request;
+use tollgate_core::Timestamp;
 
 use super::keyed::{Keyed, good_key};
 use super::reply::Reply;
-use super::{Asked, DataPlane, Turn, Unanswered};
+use super::{Asked, DataPlane, Settled, Turn, Unanswered};
 use crate::answer::Problem;
 use crate::check_body::{Text, identify, read_object};
-use crate::reservations::{Actual, OrgMark, Refund, Undo};
+use crate::engine::{DeskWait, Done, Wait};
+use crate::reservations::{FleetId, OrgMark, Refund, Undo};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -55,26 +57,18 @@ pub(super) fn answer(
             good_key(std::str::from_utf8(key).ok())?
         }
     };
-    let bill = match plane.keys.refund(org, key, turn.now) {
-        Refund::Of(bill) => bill,
-        refused => return Err(not_refunded(&refused).into()),
+    let cost = match (turn.done(), plane.desk()) {
+        (Some(Done::Refunded(Ok(Some(cost)))), _) => cost,
+        (Some(Done::Refunded(Err(problem))), _) => return Err(problem.into()),
+        (None, Some(desk)) => {
+            let id = FleetId::of_key(request.org, key, Timestamp::EPOCH);
+            let refunding = desk.refund(turn.snapshot_kept(), id, key.to_owned());
+            let refunding = async move { Done::Refunded(refunding.await) };
+            return Err(Unanswered::Waits(Wait::Desk(DeskWait(Box::pin(refunding)))));
+        }
+        // The fleet has no record of it: if anybody knows it, this node does.
+        _ => plane.refund_here(org, key, turn.now)?,
     };
-    let mut cost = 0;
-    if let Some(bill) = bill {
-        let nothing = Actual {
-            cost: 0,
-            costs: bill
-                .request()
-                .costs
-                .iter()
-                .map(|(unit, _)| ((*unit).into(), 0))
-                .collect(),
-        };
-        bill.give_back(&nothing, &plane.engine.store, turn.now);
-        plane.correct(&bill, &nothing);
-        let gives_back = plane.engine.gives_back() || bill.is_held();
-        cost = if gives_back { bill.cost() } else { 0 };
-    }
     reply.json();
     let said = json!({"idempotencyKey": key, "refundedCost": cost});
     reply.body.extend_from_slice(said.to_string().as_bytes());
@@ -82,7 +76,23 @@ pub(super) fn answer(
     Ok(())
 }
 
-fn not_refunded(refund: &Refund) -> Problem {
+impl DataPlane {
+    /// Takes back a check that only this node knows.
+    fn refund_here(&self, org: OrgMark, key: &str, now: Timestamp) -> Result<u64, Problem> {
+        let bill = match self.keys.refund(org, key, now) {
+            Refund::Of(Some(bill)) if bill.is_recorded() => return Err(not_refunded(&Refund::Unknown)),
+            Refund::Of(Some(bill)) => bill,
+            Refund::Of(None) => return Ok(0),
+            refused => return Err(not_refunded(&refused)),
+        };
+        let nothing = bill.nothing();
+        bill.give_back(&nothing, &self.engine.store, now);
+        self.engine.correct(&bill, &nothing);
+        Ok(Settled::of(&bill, &nothing, &self.engine).returned)
+    }
+}
+
+pub(super) fn not_refunded(refund: &Refund) -> Problem {
     match refund {
         Refund::Gone | Refund::Of(_) => Problem::gone("This check was refunded."),
         Refund::InFlight => Problem::conflict("This check is being decided."),
@@ -90,7 +100,7 @@ fn not_refunded(refund: &Refund) -> Problem {
             "This Idempotency-Key was no plain check's. A reservation is settled, not refunded.",
         ),
         Refund::Unknown => Problem {
-            detail: "This node remembers no check of this org with this Idempotency-Key.".into(),
+            detail: "No check of this org with this Idempotency-Key is known here.".into(),
             ..Problem::not_found()
         },
     }

@@ -1,12 +1,14 @@
 //! `POST /v1/reserve`: a decision on work whose cost is known only afterwards.
 
+use std::sync::Arc;
+
 use tollgate_catalog::Request;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
 use super::check::{How, always_200, read_any, write_head};
-use super::keyed::{Keyed, bounded, kept_until};
+use super::keyed::{Keyed, Recording, bounded, kept_until};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
 use crate::answer::{Problem, rfc3339, write_decision, write_denial_members};
@@ -23,6 +25,9 @@ pub(super) fn answer(
     turn: &Turn,
     reply: &mut Reply,
 ) -> Result<(), Unanswered> {
+    if turn.done().is_some() {
+        return Ok(turn.say(reply)?);
+    }
     let always_200 = always_200(asked)?;
     bounded(asked)?;
     let body = read_any(asked.body)?;
@@ -39,7 +44,12 @@ pub(super) fn answer(
     let checked = plane.decide(turn, &request, how, turn.answer.take())?;
     write_head(plane, &checked, always_200, reply);
     let opened = (how == How::Held).then(|| plane.open(&checked, &request, turn.snapshot(), ttl_ms));
-    write(&checked, opened.flatten().as_ref(), &mut reply.body);
+    let opened = opened.flatten();
+    write(&checked, opened.as_ref(), &mut reply.body);
+    if let Some(recording) = opened.and_then(|opened| opened.recording) {
+        let until = kept_until(&checked);
+        return Err(turn.record(reply, recording, until, Undo::Nothing).into());
+    }
     if keyed == Keyed::Yes {
         turn.keep(reply, kept_until(&checked), Undo::Nothing);
     }
@@ -68,24 +78,49 @@ impl DataPlane {
         ))
     }
 
-    /// Opens a reservation of what a request was charged, if it was allowed: its name, and when it ends.
+    /// Opens a reservation of what a request was charged, if it was allowed.
     pub(crate) fn open(
         &self,
         checked: &Checked<'_>,
         request: &Request<'_>,
         snapshot: &Snapshot,
         ttl_ms: u64,
-    ) -> Option<(String, Timestamp)> {
+    ) -> Option<Opened> {
         if !checked.decision.allowed {
             return None;
         }
         let until = checked.now.saturating_add(u128::from(ttl_ms) * 1_000_000);
-        let bill = Bill::of(checked, request, snapshot);
-        Some((self.reservations.open(request.org, bill, until), until))
+        let bill = Arc::new(Bill::of(checked, request, snapshot));
+        if self.engine.is_shared()
+            && !checked.degraded
+            && let Ok((id, name)) = self.reservations.open_in_fleet(request.org, bill.clone(), until)
+        {
+            let recording = self.recording(checked, id, &bill, true);
+            return Some(Opened {
+                name,
+                until,
+                recording,
+            });
+        }
+        Some(Opened {
+            name: self.reservations.open(request.org, bill, until),
+            until,
+            recording: None,
+        })
     }
 }
 
-fn write(checked: &Checked<'_>, opened: Option<&(String, Timestamp)>, out: &mut Vec<u8>) {
+/// A reservation that was opened.
+pub(crate) struct Opened {
+    /// Its name.
+    pub(crate) name: String,
+    /// When it ends.
+    pub(crate) until: Timestamp,
+    /// What makes the fleet have it on record. It is told afterwards.
+    pub(crate) recording: Option<Recording>,
+}
+
+fn write(checked: &Checked<'_>, opened: Option<&Opened>, out: &mut Vec<u8>) {
     out.push(b'{');
     write_decision(checked, out);
     if !checked.decision.allowed {
@@ -93,7 +128,7 @@ fn write(checked: &Checked<'_>, opened: Option<&(String, Timestamp)>, out: &mut 
         write_denial_members(checked, out);
     }
     match opened {
-        Some((name, until)) => {
+        Some(Opened { name, until, .. }) => {
             out.extend_from_slice(b",\"reservationId\":\"");
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b"\",\"expiresAt\":\"");

@@ -1,18 +1,19 @@
 //! `POST /v1/settle`: what reserved work has really cost.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tollgate_catalog::Request;
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
+use super::desk::Claimant;
 use super::keyed::Keyed;
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
 use crate::answer::{Problem, denial_message};
 use crate::check_body::{Pairs, Text, read_object};
-use crate::engine::{Checked, Undecided};
-use crate::reservations::{Actual, Bill, Found, Settling, Undo};
+use crate::engine::{Checked, DeskWait, Done, Engine, Undecided, Wait};
+use crate::reservations::{Actual, Bill, FleetId, Found, Settling, Undo};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -25,8 +26,8 @@ struct SettleBody<'a> {
 }
 
 /// What a settle came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Settled {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
     pub(crate) reserved: u64,
     pub(crate) actual: u64,
     pub(crate) returned: u64,
@@ -47,14 +48,35 @@ pub(super) fn answer(
     if plane.claim(asked, turn, org, reply)? == Keyed::Answered {
         return Ok(());
     }
-    let settling = match turn.settling() {
-        Some(settling) => settling,
-        None => plane.settling(name, turn.now)?,
-    };
-    let bill = settling.bill.clone();
     let costs = body.actual_costs.map(|Pairs(costs)| costs).unwrap_or_default();
     let costs = costs.into_iter().map(|(unit, cost)| (unit.0.into(), cost));
-    let actual = actual(&bill, body.actual_cost, costs.collect())?;
+    let costs: Vec<(Box<str>, u64)> = costs.collect();
+    if let Some(done) = turn.done() {
+        let Done::Settled(settled) = done else {
+            return Err(not_open(&Found::Unknown).into());
+        };
+        write(name, &settled?, reply);
+        turn.keep(reply, None, Undo::Nothing);
+        return Ok(());
+    }
+    let settling = match turn.settling() {
+        Some(settling) => settling,
+        None => match plane.reservations.find(name, turn.now) {
+            Found::Open(settling) => settling,
+            Found::Recorded(id) => {
+                let key = asked.head.header("idempotency-key");
+                let claimant = Claimant {
+                    cost: body.actual_cost,
+                    costs,
+                    key: key.map(|key| String::from_utf8_lossy(key).into_owned()),
+                };
+                return Err(plane.settle_in_fleet(turn, id, claimant));
+            }
+            found => return Err(not_open(&found).into()),
+        },
+    };
+    let bill = settling.bill.clone();
+    let actual = actual(&bill, body.actual_cost, costs)?;
     // Should it have to wait for the difference, nobody else may settle it meanwhile.
     turn.hold(settling);
     if let Some(extra) = bill.extra(&actual) {
@@ -64,6 +86,12 @@ pub(super) fn answer(
         return Err(not_open(&Found::Gone).into());
     };
     let settled = plane.settle(settling, &actual, turn.now);
+    write(name, &settled, reply);
+    turn.keep(reply, None, Undo::Nothing);
+    Ok(())
+}
+
+fn write(name: &str, settled: &Settled, reply: &mut Reply) {
     let said = json!({
         "reservationId": name,
         "reservedCost": settled.reserved,
@@ -73,8 +101,20 @@ pub(super) fn answer(
     });
     reply.json();
     reply.body.extend_from_slice(said.to_string().as_bytes());
-    turn.keep(reply, None, Undo::Nothing);
-    Ok(())
+}
+
+impl Settled {
+    /// What a bill comes to. Where nothing can go back, nothing does.
+    pub(super) fn of(bill: &Bill, actual: &Actual, engine: &Engine) -> Self {
+        let unused = bill.cost().saturating_sub(actual.cost);
+        let goes_back = bill.is_held() || !engine.is_shared();
+        Self {
+            reserved: bill.cost(),
+            actual: actual.cost,
+            returned: if goes_back { unused } else { 0 },
+            extra: actual.cost.saturating_sub(bill.cost()),
+        }
+    }
 }
 
 /// Why a reservation can't be settled.
@@ -84,9 +124,9 @@ pub(crate) fn not_open(found: &Found) -> Problem {
         Found::Gone => Problem::gone(
             "This reservation was settled, or has expired: then it is charged in full.",
         ),
-        Found::Unknown => Problem {
-            detail: "This node does not know the reservation. Settle it where it was made; what a node held that has \
-                     stopped since is charged in full."
+        Found::Unknown | Found::Recorded(_) => Problem {
+            detail: "The reservation is not known here. Without Redis it is settled at the node where it was made; what \
+                     a node held that has stopped since, or Redis has lost, is charged in full."
                 .into(),
             ..Problem::not_found()
         },
@@ -120,12 +160,14 @@ pub(crate) fn no_room(extra: &Checked<'_>) -> Result<(), Problem> {
 }
 
 impl DataPlane {
-    /// A reservation that is to be settled, now by nobody else.
-    pub(crate) fn settling(&self, name: &str, now: Timestamp) -> Result<Settling, Problem> {
-        match self.reservations.find(name, now) {
-            Found::Open(settling) => Ok(settling),
-            found => Err(not_open(&found)),
-        }
+    /// Has a reservation settled by what the fleet has on record of it.
+    fn settle_in_fleet(&self, turn: &Turn, id: FleetId, claimant: Claimant) -> Unanswered {
+        let Some(desk) = self.desk() else {
+            return not_open(&Found::Unknown).into();
+        };
+        let settling = desk.settle(turn.snapshot_kept(), id, claimant);
+        let settling = async move { Done::Settled(settling.await) };
+        Unanswered::Waits(Wait::Desk(DeskWait(Box::pin(settling))))
     }
 
     /// Charges what was used beyond a reservation, perhaps after it had to wait. That is no request of its own, so nobody counts
@@ -143,28 +185,7 @@ impl DataPlane {
         let bill = settling.bill.clone();
         bill.give_back(actual, &self.engine.store, now);
         settling.done();
-        let gives_back = self.engine.gives_back() || bill.is_held();
-        self.correct(&bill, actual);
-        Settled {
-            reserved: bill.cost(),
-            actual: actual.cost,
-            returned: if gives_back {
-                bill.cost().saturating_sub(actual.cost)
-            } else {
-                0
-            },
-            extra: actual.cost.saturating_sub(bill.cost()),
-        }
-    }
-
-    /// Has the statement say what a request really cost.
-    pub(crate) fn correct(&self, bill: &Bill, actual: &Actual) {
-        if let Some(ledger) = self.engine.ledger.get() {
-            let more = i128::from(actual.cost) - i128::from(bill.cost());
-            let more = i64::try_from(more).unwrap_or(0);
-            ledger
-                .tallies
-                .correct(&bill.request(), bill.class(), bill.at(), more);
-        }
+        self.engine.correct(&bill, actual);
+        Settled::of(&bill, actual, &self.engine)
     }
 }

@@ -16,8 +16,8 @@ use tollgate_core::Timestamp;
 
 use super::batch::Progress;
 use crate::clock;
-use crate::engine::{Engine, Heard, MOST_WAITS, Wait};
-use crate::reservations::{Claim, Settling};
+use crate::engine::{Done, Engine, Heard, MOST_WAITS, Wait};
+use crate::reservations::{Claim, Said, Settling, Undo};
 
 /// The snapshot a request is decided by: borrowed, or while it waits held on to.
 enum Held {
@@ -51,6 +51,9 @@ pub(super) struct Underway {
     pub(super) claim: Option<Claim>,
     /// A reservation.
     pub(super) settling: Option<Settling>,
+    /// What is said once the fleet has on record what was charged; until when that is repeated, and what can be taken
+    /// back of it.
+    pub(super) said: Option<(Said, Option<Timestamp>, Undo)>,
 }
 
 /// A turn that has to wait.
@@ -81,6 +84,25 @@ impl Turn {
         match &self.snapshot {
             Held::Borrowed(snapshot) => snapshot,
             Held::Kept(snapshot) => snapshot,
+        }
+    }
+
+    /// The same, for whoever goes on without it.
+    pub(super) fn snapshot_kept(&self) -> Arc<Snapshot> {
+        match &self.snapshot {
+            Held::Borrowed(snapshot) => Arc::clone(snapshot),
+            Held::Kept(snapshot) => snapshot.clone(),
+        }
+    }
+
+    /// What was done with what the fleet has on record, if that was waited for.
+    pub(super) fn done(&self) -> Option<Done> {
+        match self.answer.take() {
+            Some(Heard::Desk(done)) => Some(done),
+            other => {
+                self.answer.set(other);
+                None
+            }
         }
     }
 

@@ -111,7 +111,10 @@ impl Engine {
             degraded,
             holds,
         };
-        let others = self.names(stack, Some(&others), whose);
+        let others = Names {
+            charges: checked.charges.as_deref(),
+            ..self.names(stack, Some(&others), whose)
+        };
         let mut decision = Decision::pending();
         let said = if held.decision.allowed {
             self.ask(shared, &others, commit, Claim::default(), &mut decision)
@@ -161,7 +164,10 @@ impl Engine {
         held: Held,
     ) -> Result<(), Undecided> {
         let others = Selection::of(&checked.stack, false);
-        let names = self.names(&checked.stack, Some(&others), whose);
+        let names = Names {
+            charges: checked.charges.as_deref(),
+            ..self.names(&checked.stack, Some(&others), whose)
+        };
         let mut decision = Decision::pending();
         let said = self.hear(shared, &names, commit, answer, &mut decision);
         self.join(checked, whose, held, said, decision)
@@ -185,6 +191,10 @@ impl Engine {
         let said = said?;
         if held.decision.allowed && others.allowed {
             hold(checked, &Selection::of(&checked.stack, true), &held.holds);
+            let places = Selection::of(&checked.stack, false).places;
+            for charge in checked.charges.iter_mut().flat_map(|charges| charges.get_mut()) {
+                charge.place = places[charge.place];
+            }
         }
         checked.decision = joined(&checked.stack, held.decision, others);
         checked.now = said.at;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate_catalog::model::FailMode;
 use tollgate_core::Decision;
 use tollgate_counters::Commit;
-use tollgate_counters::shared::node::{Answer, Claim, Fail, Fallback};
+use tollgate_counters::shared::node::{Answer, Asked, Claim, Fail, Fallback};
 use tollgate_counters::shared::{SharedStore, Taken};
 
 use super::{Checked, Engine, Said, Undecided, Wait};
@@ -20,8 +20,16 @@ impl Engine {
         whose: Whose<'_, 's, '_>,
         commit: Commit,
     ) -> Result<(), Undecided> {
-        let Checked { stack, decision, .. } = checked;
-        let names = self.names(stack, None, whose);
+        let Checked {
+            stack,
+            decision,
+            charges,
+            ..
+        } = checked;
+        let names = Names {
+            charges: charges.as_deref(),
+            ..self.names(stack, None, whose)
+        };
         let said = self.ask(shared, &names, commit, Claim::default(), decision)?;
         checked.was_said(said);
         Ok(())
@@ -55,6 +63,9 @@ impl Engine {
     ) -> Result<Said, Undecided> {
         match answer {
             Answer::Decided(settled) => {
+                if let Some(charges) = names.charges {
+                    charges.borrow_mut().clone_from(&settled.charges);
+                }
                 settled.fill(names.levels(), decision);
                 Ok(Said {
                     at: settled.at,
@@ -81,7 +92,15 @@ impl Engine {
             FailMode::Local => Fail::Local,
         };
         *decision = Decision::pending();
-        match shared.decide_away(&names.asked(commit), &fail, &self.store, decision)? {
+        // Nobody knows where what a fallback lets through will be charged.
+        let asked = Asked {
+            charges: None,
+            ..names.asked(commit)
+        };
+        if let Some(charges) = names.charges {
+            charges.borrow_mut().clear();
+        }
+        match shared.decide_away(&asked, &fail, &self.store, decision)? {
             Fallback::Decided { at, without } => Ok(Said {
                 at,
                 degraded: !without.is_empty(),

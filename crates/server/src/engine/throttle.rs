@@ -125,6 +125,7 @@ impl Engine {
             revision: 0,
             commit: Commit::Charge,
             refused: false,
+            charges: None,
             details,
         };
         let mut claim = Claim::default();

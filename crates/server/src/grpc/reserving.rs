@@ -18,7 +18,9 @@ use super::status::status;
 use crate::answer::{Problem, rfc3339};
 use crate::check_body::CheckBody;
 use crate::clock;
-use crate::data_plane::{actual, good_key, good_ttl, kept_until, no_room, not_open, refused};
+use crate::data_plane::{
+    Claimant, Opened, Settled, actual, good_key, good_ttl, kept_until, no_room, not_open, refused,
+};
 use crate::reservations::{Bill, Claimed, Found, OrgMark, Said, Undo, fingerprint};
 
 /// An answer, until when it is kept at the latest, and what can be taken back of it.
@@ -49,13 +51,21 @@ impl RateLimiter {
             }
             let decided = self.plane.decide_held_in_time(snapshot, &question.check, now);
             let checked = decided.await?;
-            let undo = if checked.decision.allowed {
-                Undo::Charge(Arc::new(Bill::of(&checked, &question.check, snapshot)))
-            } else {
-                Undo::Free
-            };
-            let answer = decision(&checked, self.headers(question.with_headers));
-            Ok((answer, kept_until(&checked), undo))
+            let (answer, until) = (
+                decision(&checked, self.headers(question.with_headers)),
+                kept_until(&checked),
+            );
+            if !checked.decision.allowed {
+                return Ok((answer, until, Undo::Free));
+            }
+            let bill = Arc::new(Bill::of(&checked, &question.check, snapshot));
+            let key = request.idempotency_key.as_deref().unwrap_or_default();
+            let recording = self.plane.record_of_key(&checked, question.check.org, key, &bill);
+            drop(checked);
+            if let Some(recording) = recording {
+                recording.await;
+            }
+            Ok((answer, until, Undo::Charge(bill)))
         };
         self.once(request.idempotency_key.as_deref(), org, &text, now, decide)
             .await
@@ -91,9 +101,14 @@ impl RateLimiter {
             }
             let decided = self.plane.decide_held_in_time(&snapshot, &question.check, now);
             let checked = decided.await?;
-            let open = self.plane.open(&checked, &question.check, &snapshot, ttl_ms);
+            let mut open = self.plane.open(&checked, &question.check, &snapshot, ttl_ms);
             let decision = decision(&checked, self.headers(question.with_headers));
-            Ok((opened(decision, open), kept_until(&checked), Undo::Nothing))
+            let until = kept_until(&checked);
+            drop(checked);
+            if let Some(recording) = open.as_mut().and_then(|open| open.recording.take()) {
+                recording.await;
+            }
+            Ok((opened(decision, open), until, Undo::Nothing))
         };
         self.once(check.idempotency_key.as_deref(), org, &text, now, decide)
             .await
@@ -107,16 +122,13 @@ impl RateLimiter {
         let costs: BTreeMap<String, u64> = request.actual_costs.into_iter().collect();
         let text = format!("settle {name} {:?} {costs:?}", request.actual_cost);
         let settle = async {
-            let settling = self.plane.settling(&name, now)?;
-            let costs = costs.iter().map(|(unit, cost)| (unit.as_str().into(), *cost));
-            let actual = actual(&settling.bill, request.actual_cost, costs.collect())?;
-            let bill = settling.bill.clone();
-            if let Some(extra) = bill.extra(&actual) {
-                let engine = &self.plane.engine;
-                let checked = engine.check_in_time(&snapshot, &extra, Commit::Charge, now);
-                no_room(&checked.await?)?;
-            }
-            let settled = self.plane.settle(settling, &actual, now);
+            let actual_costs = costs.iter().map(|(unit, cost)| (unit.as_str().into(), *cost));
+            let claimant = Claimant {
+                cost: request.actual_cost,
+                costs: actual_costs.collect(),
+                key: request.idempotency_key.clone(),
+            };
+            let settled = self.settled(&snapshot, &name, claimant, now).await?;
             let answer = SettleResponse {
                 reservation_id: name.clone(),
                 reserved_cost: settled.reserved,
@@ -128,6 +140,31 @@ impl RateLimiter {
         };
         self.once(request.idempotency_key.as_deref(), org, &text, now, settle)
             .await
+    }
+
+    async fn settled(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        name: &str,
+        claimant: Claimant,
+        now: Timestamp,
+    ) -> Result<Settled, Problem> {
+        let settling = match self.plane.reservations.find(name, now) {
+            Found::Open(settling) => settling,
+            Found::Recorded(id) => {
+                let desk = self.plane.desk().ok_or_else(|| not_open(&Found::Unknown))?;
+                return desk.settle(snapshot.clone(), id, claimant).await;
+            }
+            found => return Err(not_open(&found)),
+        };
+        let actual = actual(&settling.bill, claimant.cost, claimant.costs)?;
+        let bill = settling.bill.clone();
+        if let Some(extra) = bill.extra(&actual) {
+            let engine = &self.plane.engine;
+            let checked = engine.check_in_time(snapshot, &extra, Commit::Charge, now);
+            no_room(&checked.await?)?;
+        }
+        Ok(self.plane.settle(settling, &actual, now))
     }
 
     /// Carries a request out once for each of its keys.
@@ -160,8 +197,8 @@ impl RateLimiter {
     }
 }
 
-fn opened(decision: CheckLimitResponse, open: Option<(String, Timestamp)>) -> ReserveResponse {
-    let (name, until) = open.unzip();
+fn opened(decision: CheckLimitResponse, open: Option<Opened>) -> ReserveResponse {
+    let (name, until) = open.map(|open| (open.name, open.until)).unzip();
     ReserveResponse {
         decision: Some(decision),
         reservation_id: name,

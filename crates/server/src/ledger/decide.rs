@@ -37,6 +37,7 @@ impl Engine {
             only: None,
             whose,
             revision: 0,
+            charges: None,
         };
         let deciding = Deciding {
             decision,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
-use tollgate_catalog::repository::{Ask, Exchange, RepositoryError, Told, Usage};
+use tollgate_catalog::repository::{Ask, Exchange, Refund, RepositoryError, Told, Usage};
 use tollgate_core::CounterKey;
 
 use super::Ledger;
@@ -41,6 +41,7 @@ struct Batch {
     number: i64,
     drafts: Vec<(CounterKey, Draft)>,
     usage: Vec<Usage>,
+    refunds: Vec<Refund>,
     waiting: Vec<oneshot::Sender<Answer>>,
 }
 
@@ -119,7 +120,8 @@ impl Keeper {
     async fn serve(&mut self) {
         loop {
             let due = self.ledger.lock().take_due(MOST);
-            if due.is_empty() || !self.exchange(&due, Why::Asked).await {
+            let refunds = !self.ledger.refunds().is_empty();
+            if due.is_empty() && !refunds || !self.exchange(&due, Why::Asked).await {
                 return;
             }
             if !self.ledger.lock().has_due() {
@@ -171,7 +173,9 @@ impl Keeper {
         if why == Why::Ending || why == Why::Look && is_time(&mut self.told, TELL_EVERY) {
             batch.usage = self.untold.take(&self.ledger.tallies);
         }
-        if batch.drafts.is_empty() && batch.usage.is_empty() && !self.ledger.is_away() {
+        batch.refunds = std::mem::take(&mut *self.ledger.refunds());
+        let empty = batch.drafts.is_empty() && batch.usage.is_empty() && batch.refunds.is_empty();
+        if empty && !self.ledger.is_away() {
             return true;
         }
         self.number += 1;
@@ -225,6 +229,7 @@ impl Keeper {
             now: clock::now(),
             asks: &asks,
             usage: &batch.usage,
+            refunds: &batch.refunds,
             alerts: &ledger.alerts,
         };
         let answer = timeout(PATIENCE, ledger.repository.exchange(&exchange)).await;
@@ -274,6 +279,7 @@ impl Keeper {
         drop(accounts);
         if !done {
             self.untold.put_back(&batch.usage);
+            self.ledger.refunds().extend(&batch.refunds);
         }
         Ok(())
     }

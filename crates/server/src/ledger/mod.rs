@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, oneshot};
 use tollgate_catalog::model::Accuracy;
-use tollgate_catalog::repository::{Replaced, Repository};
+use tollgate_catalog::repository::{Refund, Replaced, Repository};
 use tollgate_core::{Algorithm, Decision, Former, KeySeed, Timestamp};
 use tollgate_counters::MemoryStore;
 use tollgate_counters::shared::node::Details;
@@ -66,6 +66,8 @@ pub struct Ledger {
     /// Of this run alone.
     node: String,
     accounts: Mutex<Accounts>,
+    /// What was not used of what other nodes spent, and the ledger was not told yet.
+    refunds: Mutex<Vec<Refund>>,
     wake: Notify,
     away: AtomicBool,
     /// Nodes that have lately used the same ledger.
@@ -93,6 +95,7 @@ impl Ledger {
             region: region.to_owned(),
             node,
             accounts: Mutex::default(),
+            refunds: Mutex::default(),
             wake: Notify::new(),
             away: AtomicBool::new(false),
             nodes: AtomicU64::new(1),
@@ -175,6 +178,18 @@ impl Ledger {
             accounts.is_due(names.levels()[place].key);
             self.wake.notify_one();
         }
+    }
+
+    /// Has the ledger told what of quotas that another node spent was not used after all.
+    pub(crate) fn refund(&self, refunds: Vec<Refund>) {
+        if !refunds.is_empty() {
+            self.refunds().extend(refunds);
+            self.wake.notify_one();
+        }
+    }
+
+    fn refunds(&self) -> MutexGuard<'_, Vec<Refund>> {
+        self.refunds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells the ledger all that was spent of an org's quotas, and hears what was, before somebody looks at it.

@@ -276,6 +276,33 @@ fn run(seed: u64, trouble: bool) {
 }
 
 #[test]
+fn what_lies_idle_is_given_back_after_half_a_minute() {
+    let at = |seconds: u64| Timestamp::from_nanos(500 * 24 * HOUR + seconds * 1_000_000_000);
+    let (mut node, mut row) = (Node::start(at(0)), Row::default());
+    node.account.wanted = true;
+    node.account.needs = 1;
+    let say = |node: &mut Node, row: &mut Row, now: Timestamp, why: Why| {
+        let draft = node.draft(now, why)?;
+        let told = row.exchange(&draft.ask, u64::MAX, now, true);
+        let cell = node.account.hear(&draft, &told, node.cell, now);
+        node.hold(cell);
+        Some(draft.ask.gives)
+    };
+    assert_eq!(say(&mut node, &mut row, at(0), Why::Asked), Some(0));
+    assert_eq!(node.decide(1, false, at(1)), 1);
+    assert_eq!(say(&mut node, &mut row, at(2), Why::Look), Some(0));
+    let held = row.mark - row.used;
+    assert!(held > 0);
+    assert_eq!(say(&mut node, &mut row, at(32), Why::Look), None);
+    assert_eq!(say(&mut node, &mut row, at(33), Why::Look), Some(held));
+    assert_eq!((row.mark, row.used), (1, 1));
+    // It has nothing left to spend, and asks again.
+    assert_eq!(node.decide(1, false, at(34)), 0);
+    assert_eq!(say(&mut node, &mut row, at(34), Why::Asked), Some(0));
+    assert_eq!(node.decide(1, false, at(34)), 1);
+}
+
+#[test]
 fn nothing_is_over_and_nothing_is_missing_whatever_happens() {
     for seed in 0..RUNS {
         run(seed, true);

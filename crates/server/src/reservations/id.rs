@@ -2,7 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
 use tollgate_core::{KeySeed, Timestamp};
+use tollgate_counters::shared::record::RecordName;
 
 use super::OrgMark;
 
@@ -47,6 +49,79 @@ impl ReservationId {
     }
 }
 
+/// What the record of a charge is called that any node of a fleet may have given back. Who knows it may settle it, so it
+/// can't be guessed; it says where the record is, and until when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetId {
+    /// Whose it is.
+    pub org: Option<Box<str>>,
+    /// Until when it can be settled.
+    pub until: Timestamp,
+    /// The record.
+    pub record: RecordName,
+}
+
+impl FleetId {
+    /// A new one.
+    pub(super) fn new(org: Option<&str>, until: Timestamp) -> Result<Self, getrandom::Error> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self {
+            org: org.map(Into::into),
+            until,
+            record: RecordName(bytes),
+        })
+    }
+
+    /// That of a check that carried a key.
+    pub fn of_key(org: Option<&str>, key: &str, until: Timestamp) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"a check with a key\0");
+        hash.update(org.unwrap_or_default());
+        hash.update(b"\0");
+        hash.update(key);
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hash.finalize()[..16]);
+        Self {
+            org: org.map(Into::into),
+            until,
+            record: RecordName(bytes),
+        }
+    }
+
+    /// As it is told.
+    pub(super) fn text(&self) -> String {
+        let mut bytes = self.until.nanos().to_be_bytes().to_vec();
+        bytes.extend_from_slice(&self.record.0);
+        let org = self.org.as_deref().unwrap_or_default();
+        let [bytes, org] = [&*bytes, org.as_bytes()].map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
+        format!("{PREFIX}{bytes}.{org}")
+    }
+
+    /// What a text names.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let (bytes, org) = text.strip_prefix(PREFIX)?.split_once('.')?;
+        let bytes: [u8; 24] = URL_SAFE_NO_PAD.decode(bytes).ok()?.try_into().ok()?;
+        let (until, record) = bytes.split_at(8);
+        let org = String::from_utf8(URL_SAFE_NO_PAD.decode(org).ok()?).ok()?;
+        Some(Self {
+            org: Some(org.into_boxed_str()).filter(|org| !org.is_empty()),
+            until: Timestamp::from_nanos(u64::from_be_bytes(until.try_into().ok()?)),
+            record: RecordName(record.try_into().ok()?),
+        })
+    }
+
+    /// As which it is remembered by the node that gave it.
+    pub(super) fn own(&self, seed: KeySeed) -> ReservationId {
+        let number = u128::from_be_bytes(self.record.0) >> 64;
+        ReservationId {
+            org: OrgMark::of(seed, self.org.as_deref()),
+            until: self.until,
+            number: u64::try_from(number).unwrap_or(0),
+        }
+    }
+}
+
 fn sign(seed: KeySeed, bytes: &[u8]) -> [u8; 8] {
     let mut signed = b"a reservation of this node's\0".to_vec();
     signed.extend_from_slice(bytes);
@@ -56,6 +131,21 @@ fn sign(seed: KeySeed, bytes: &[u8]) -> [u8; 8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_of_a_fleet_is_read_as_it_was_told() {
+        for org in [None, Some("acme"), Some("é.~")] {
+            let id = FleetId::new(org, Timestamp::from_nanos(7)).unwrap();
+            assert_eq!(FleetId::read(&id.text()), Some(id.clone()));
+            assert_eq!(ReservationId::read(&id.text(), KeySeed(1, 2)), None);
+        }
+        for text in ["", "rsv_", "rsv_.", "rsv_AAAA.AA", "rsv_AAAA"] {
+            assert_eq!(FleetId::read(text), None, "{text}");
+        }
+        let key = |org, key| FleetId::of_key(org, key, Timestamp::EPOCH).record;
+        assert_ne!(key(Some("a"), "k"), key(Some("b"), "k"));
+        assert_eq!(key(None, "k"), key(None, "k"));
+    }
 
     #[test]
     fn a_name_is_known_to_whoever_gave_it() {

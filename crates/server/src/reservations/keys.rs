@@ -14,7 +14,7 @@ use super::bill::Bill;
 use super::{MOST, MOST_OF_ORG, OrgMark, SHARDS};
 
 /// How long an answer is kept.
-const KEPT: Duration = Duration::from_hours(1);
+pub const KEPT: Duration = Duration::from_hours(1);
 
 /// An answer as it was given: over HTTP its head and body, over gRPC a message.
 #[derive(Debug, Clone, PartialEq, Eq)]

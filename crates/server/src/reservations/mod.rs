@@ -6,13 +6,17 @@ mod bill;
 mod id;
 mod keys;
 mod open;
+mod records;
 mod request;
+mod text;
 
 use tollgate_core::{IdHash, KeySeed};
 
 pub use bill::{Actual, Bill};
-pub use keys::{Claim, Claimed, Keys, Refund, Said, Undo};
+pub use id::FleetId;
+pub use keys::{Claim, Claimed, KEPT, Keys, Refund, Said, Undo};
 pub use open::{Found, Reservations, Settling};
+pub use records::{Records, Unheard};
 
 /// The most of each that one org may have, and that all may.
 const MOST_OF_ORG: usize = 10_000;

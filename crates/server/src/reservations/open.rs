@@ -9,7 +9,7 @@ use tollgate_core::{KeySeed, Timestamp};
 use tollgate_counters::MemoryStore;
 
 use super::bill::Bill;
-use super::id::ReservationId;
+use super::id::{FleetId, ReservationId};
 use super::{MOST, MOST_OF_ORG, OrgMark, SHARDS};
 
 /// One that is open.
@@ -43,6 +43,8 @@ pub enum Found {
     Open(Settling),
     /// Somebody else is at it.
     Busy,
+    /// One that a fleet has on record, if anybody has.
+    Recorded(FleetId),
     /// It was settled, or has expired.
     Gone,
     /// This node gave nobody that name.
@@ -79,14 +81,40 @@ impl Reservations {
     }
 
     /// Opens one, and says its name.
-    pub fn open(&self, org: Option<&str>, bill: Bill, until: Timestamp) -> String {
+    pub fn open(&self, org: Option<&str>, bill: Arc<Bill>, until: Timestamp) -> String {
         let id = ReservationId {
             org: OrgMark::of(self.seed, org),
             until,
             number: self.next.fetch_add(1, Ordering::Relaxed),
         };
+        self.insert(id, bill);
+        id.text(self.seed)
+    }
+
+    /// Opens one that a fleet is to have on record, and says its name.
+    pub fn open_in_fleet(
+        &self,
+        org: Option<&str>,
+        bill: Arc<Bill>,
+        until: Timestamp,
+    ) -> Result<(FleetId, String), getrandom::Error> {
+        let id = FleetId::new(org, until)?;
+        self.insert(id.own(self.seed), bill);
+        let text = id.text();
+        Ok((id, text))
+    }
+
+    /// Takes out what this node remembers of one that was settled in the fleet's record.
+    pub fn take(&self, id: &FleetId) -> Option<Arc<Bill>> {
+        let id = id.own(self.seed);
+        let mut shard = self.lock(id.org);
+        self.remove(&mut shard, id.until, id.org, id.number)
+    }
+
+    fn insert(&self, id: ReservationId, bill: Arc<Bill>) {
+        let until = id.until;
         let open = Open {
-            bill: Arc::new(bill),
+            bill,
             until,
             settling: false,
         };
@@ -94,17 +122,20 @@ impl Reservations {
         shard.orgs.entry(id.org).or_default().insert(id.number, open);
         shard.ends.insert((until, id.org, id.number));
         self.count.fetch_add(1, Ordering::Relaxed);
-        id.text(self.seed)
     }
 
-    /// The org that a name is for, if this node gave it.
+    /// The org that a name is for, if this node or one of its fleet may have given it.
     pub fn org_of(&self, name: &str) -> Option<OrgMark> {
-        ReservationId::read(name, self.seed).map(|id| id.org)
+        let own = ReservationId::read(name, self.seed);
+        let own = own.or_else(|| FleetId::read(name).map(|id| id.own(self.seed)));
+        own.map(|id| id.org)
     }
 
     /// Finds one, to settle it.
     pub fn find(self: &Arc<Self>, name: &str, now: Timestamp) -> Found {
-        let Some(id) = ReservationId::read(name, self.seed) else {
+        let fleets = FleetId::read(name);
+        let own = ReservationId::read(name, self.seed);
+        let Some(id) = own.or_else(|| fleets.as_ref().map(|id| id.own(self.seed))) else {
             return Found::Unknown;
         };
         let mut shard = self.lock(id.org);
@@ -112,6 +143,14 @@ impl Reservations {
             .orgs
             .get_mut(&id.org)
             .and_then(|org| org.get_mut(&id.number));
+        match (open, fleets) {
+            (Some(open), Some(id)) if open.bill.is_recorded() => Found::Recorded(id),
+            (None, Some(id)) => Found::Recorded(id),
+            (open, _) => self.settling(open, id, now),
+        }
+    }
+
+    fn settling(self: &Arc<Self>, open: Option<&mut Open>, id: ReservationId, now: Timestamp) -> Found {
         match open {
             Some(open) if open.settling => Found::Busy,
             Some(open) if now < open.until => {
@@ -126,14 +165,15 @@ impl Reservations {
         }
     }
 
-    /// What an org has reserved of each quota: of which, in the period that ends when, how much.
-    pub fn reserved(&self, org: &str, now: Timestamp) -> HashMap<(LedgerName, u64), u64> {
+    /// What an org has reserved of each quota here, leaving out what the fleet has on record if somebody knows that: of
+    /// which, in the period that ends when, how much.
+    pub fn reserved(&self, org: &str, now: Timestamp, recorded: bool) -> HashMap<(LedgerName, u64), u64> {
         let org = OrgMark::of(self.seed, Some(org));
         let shard = self.lock(org);
         let open = shard.orgs.get(&org).into_iter().flat_map(HashMap::values);
         let mut reserved = HashMap::new();
         for (name, end, cost) in open
-            .filter(|open| now < open.until)
+            .filter(|open| now < open.until && (recorded || !open.bill.is_recorded()))
             .flat_map(|open| open.bill.quotas())
         {
             *reserved.entry((name, end)).or_default() += cost;

@@ -8,17 +8,17 @@ use tollgate_catalog::route::Endpoint;
 /// What a request was, to be asked again.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
-    org: Option<Box<str>>,
-    app: Option<Box<str>>,
-    key: Option<Box<str>>,
-    user: Option<Box<str>>,
-    ip: Option<IpAddr>,
-    endpoint: Option<Endpoint<'static>>,
-    scopes: Box<[Box<str>]>,
+    pub(super) org: Option<Box<str>>,
+    pub(super) app: Option<Box<str>>,
+    pub(super) key: Option<Box<str>>,
+    pub(super) user: Option<Box<str>>,
+    pub(super) ip: Option<IpAddr>,
+    pub(super) endpoint: Option<Endpoint<'static>>,
+    pub(super) scopes: Box<[Box<str>]>,
     pub(super) cost: u64,
     pub(super) costs: Box<[(Box<str>, u64)]>,
-    test: bool,
-    descriptors: Box<[(Box<str>, Box<str>)]>,
+    pub(super) test: bool,
+    pub(super) descriptors: Box<[(Box<str>, Box<str>)]>,
 }
 
 impl Kept {

@@ -27,9 +27,10 @@ fn what_is_not_known_is_not_found() {
     let name = server.reserve(&json!({"orgId": "acme", "cost": 20}));
     let mut other = name.clone();
     other.pop();
-    for unknown in ["", "rsv_", "something", &other, &format!("{name}A")] {
+    let fleets = "rsv_________AAAAAAAAAAAAAAAAAAAAAAAA.YWNtZQ";
+    for unknown in ["", "rsv_", "something", &other, &format!("{name}A"), fleets] {
         let detail = server.settle(unknown, 5).problem(404);
-        assert!(detail.contains("does not know"), "{detail}");
+        assert!(detail.contains("not known here"), "{detail}");
     }
     assert_eq!(server.left("org", &json!({"orgId": "acme"})), 30);
     server.settle(&name, 5).expect(200);

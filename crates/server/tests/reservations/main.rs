@@ -10,6 +10,8 @@
 mod common;
 #[path = "../../../catalog/tests/repository/postgres.rs"]
 mod postgres;
+#[path = "../../../counters/tests/redis/proxy.rs"]
+mod proxy;
 #[path = "../../../counters/tests/redis/servers.rs"]
 mod servers;
 #[path = "../quotas/world.rs"]
@@ -18,7 +20,10 @@ mod world;
 
 mod desk;
 mod ends;
+mod fleet;
+mod fleet_quotas;
 mod keys;
+mod lost_replies;
 mod nodes;
 mod quotas;
 mod refund;

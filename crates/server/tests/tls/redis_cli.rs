@@ -18,7 +18,12 @@ fn ask(server: &Server, trusted: &Authority, shown: Option<&Identity>) -> String
     };
     let mut client = Command::new("redis-cli");
     client
-        .args(["-p", &server.resp.unwrap().port().to_string(), "--tls", "--cacert"])
+        .args([
+            "-p",
+            &server.resp.unwrap().port().to_string(),
+            "--tls",
+            "--cacert",
+        ])
         .arg(file("ca.pem", &trusted.pem()));
     if let Some(Identity { certificate, key }) = shown {
         client.arg("--cert").arg(file("client.crt", certificate));

@@ -42,6 +42,7 @@ impl World {
             revision: request.policies.revision,
             commit: request.commit,
             refused: false,
+            charges: None,
             details: request,
         };
         let machine = &self.machines[request.life.machine];

@@ -35,6 +35,8 @@ pub struct Correcting<'a> {
     pub place: (&'a str, &'a str, &'a LedgerName),
     /// What is to become of it.
     pub correction: Correction,
+    /// What of it is reserved: that is no part of what was used, and may go back.
+    pub reserved: &'a (dyn Fn(&Kept) -> u64 + Send + Sync),
     /// Who corrects it, and why.
     pub author: &'a Author,
     /// Nothing is changed.
@@ -72,15 +74,18 @@ impl Repository {
             return Ok(Corrected::Absent);
         };
         let before = kept(&row)?;
+        let reserved = (correcting.reserved)(&before).min(before.row.used);
+        let known = before.row.used - reserved;
         let used = match correcting.correction {
             Correction::Used(used) => used,
-            Correction::Scale(of, limit) => scaled(before.row.used, of, limit),
-            Correction::Grant(grant) if grant <= before.row.used => before.row.used - grant,
+            Correction::Scale(of, limit) => scaled(known, of, limit),
+            Correction::Grant(grant) if grant <= known => known - grant,
             Correction::Grant(_) => {
                 turn.leave().await?;
-                return Ok(Corrected::TooMuch(before.row.used));
+                return Ok(Corrected::TooMuch(known));
             }
         };
+        let used = used.saturating_add(reserved);
         let mut after = before.clone();
         after.row.mark = (before.row.mark - before.row.used).saturating_add(used);
         after.row.used = used;

@@ -18,7 +18,7 @@ use tollgate_core::Timestamp;
 
 pub use adjust::{Answering, Corrected, Correcting, Correction};
 pub use alerts::{Alert, Alerted};
-pub use row::{Ask, LedgerName, Replaced, Row, Told};
+pub use row::{Ask, LedgerName, Refund, Replaced, Row, Told};
 pub use usage::{SLOT_MS, Usage};
 
 use super::address::Backend;
@@ -40,6 +40,8 @@ pub struct Exchange<'a> {
     pub asks: &'a [Ask],
     /// What orgs used since the last one, each kind at most once.
     pub usage: &'a [Usage],
+    /// What was not used after all of what other nodes spent.
+    pub refunds: &'a [Refund],
     /// From which parts of a quota on somebody is told, in percent.
     pub alerts: &'a [u8],
 }
@@ -151,10 +153,14 @@ impl Repository {
         self.number(&mut transaction, exchange).await?;
         self.open_rows(&mut transaction, region, asks).await?;
         let mut rows = HashMap::new();
-        if !asks.is_empty() {
-            let names = asks.iter().map(|ask| ask.name).collect();
+        let names = asks.iter().map(|ask| ask.name);
+        let names: Vec<LedgerName> = names
+            .chain(exchange.refunds.iter().map(|refund| refund.name))
+            .collect();
+        if !names.is_empty() {
             rows = self.lock(&mut transaction, region, names).await?;
         }
+        self.refund(&mut transaction, exchange, &mut rows).await?;
         let formers = self.formers(&mut transaction, region, asks, &rows).await?;
         let (mut told, mut changed) = (Vec::with_capacity(asks.len()), Vec::new());
         let mut alerts = Vec::new();
@@ -178,6 +184,33 @@ impl Repository {
         self.add_usage(&mut transaction, region, exchange.usage).await?;
         transaction.commit().await?;
         Ok(told)
+    }
+
+    /// Takes back into locked rows what was not used after all.
+    async fn refund(
+        &self,
+        connection: &mut AnyConnection,
+        exchange: &Exchange<'_>,
+        rows: &mut HashMap<LedgerName, Row>,
+    ) -> Result<(), sqlx::Error> {
+        for refund in exchange.refunds {
+            let row = rows.get_mut(&refund.name);
+            let Some(row) = row.filter(|row| row.ends == refund.ends) else {
+                continue;
+            };
+            if row.refund(refund, exchange.now) {
+                sqlx::query(
+                    "UPDATE tollgate_ledger SET mark = $3, used = $4 WHERE region = $1 AND name = $2",
+                )
+                .bind(exchange.region)
+                .bind(hex(&refund.name))
+                .bind(signed(row.mark))
+                .bind(signed(row.used))
+                .execute(&mut *connection)
+                .await?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes that this exchange was done, with it.

@@ -68,6 +68,17 @@ pub struct Ask {
     pub formers: Vec<Replaced>,
 }
 
+/// What was not used after all of what some node has spent, in the period that ends then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refund {
+    /// Of which counter.
+    pub name: LedgerName,
+    /// When the period ends, in nanoseconds since the epoch.
+    pub ends: u64,
+    /// How much.
+    pub amount: u64,
+}
+
 /// What the ledger says about one counter; of one that it does not know, nothing, in generation 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Told {
@@ -104,6 +115,16 @@ impl Row {
         let highest = thresholds.iter().filter(reached).max();
         self.alerted = highest.map_or(before, |highest| u64::from(*highest));
         thresholds.iter().filter(reached).copied()
+    }
+
+    /// Takes back what was not used after all, whoever spent it: it can be granted again. Says whether that period runs.
+    pub fn refund(&mut self, refund: &Refund, now: Timestamp) -> bool {
+        let runs = self.ends == refund.ends && !self.is_over(now);
+        if runs {
+            self.used = self.used.saturating_sub(refund.amount);
+            self.mark = self.mark.saturating_sub(refund.amount).max(self.used);
+        }
+        runs
     }
 
     /// Does what a node asks. `room` is what the rows that this one replaces have left.
@@ -256,6 +277,32 @@ mod tests {
         // In another period it was never used.
         row.exchange(&settled, u64::MAX, at(1_000), false);
         assert_eq!((row.mark, row.used), (0, 0));
+    }
+
+    #[test]
+    fn what_another_node_did_not_use_can_be_granted_again_in_its_period() {
+        let mut row = Row::default();
+        row.exchange(&ask(100, 0), u64::MAX, at(1), false);
+        let refund = |ends| Refund {
+            name: [0; 16],
+            ends,
+            amount: 30,
+        };
+        assert!(!row.refund(&refund(2_000), at(2)));
+        assert!(!row.refund(&refund(1_000), at(1_000)));
+        assert_eq!(row.mark, 100);
+        // Before it was told that it was spent, and after.
+        assert!(row.refund(&refund(1_000), at(2)));
+        assert_eq!((row.mark, row.used), (70, 0));
+        let spent = Ask {
+            generation: 1,
+            spent: 60,
+            ..ask(0, 0)
+        };
+        row.exchange(&spent, u64::MAX, at(3), false);
+        assert!(row.refund(&refund(1_000), at(4)));
+        assert_eq!((row.mark, row.used), (40, 30));
+        assert_eq!(row.exchange(&ask(100, 0), u64::MAX, at(5), false).granted, 60);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tollgate_core::{Decision, Level, Mode, Outcome, Retry, Timestamp};
 use super::claim::Claim;
 use super::pool::{Pool, Standing};
 use super::undecided::Undecided;
-use super::{Asked, Bug, Locked, Mono, Node, Step, Waiter};
+use super::{Asked, Bug, Charge, Locked, Mono, Node, Step, Waiter};
 use crate::memory::{Commit, StoreFull};
 use crate::sync::Ordering;
 
@@ -58,6 +58,11 @@ impl<W: Waiter> Node<W> {
                     && !claim.has(level.key)
                     && let Some(pool) = locked.pool(level)
                 {
+                    if let Some(charges) = asked.charges
+                        && let Some((end, began)) = pool.lies(level.cost, now)
+                    {
+                        charges.borrow_mut().push(Charge { place, end, began });
+                    }
                     deadline = deadline.min(pool.spend(level.cost, now));
                 }
             }
@@ -65,6 +70,9 @@ impl<W: Waiter> Node<W> {
             lacks = then >= deadline && !self.has(Bug::CheckedBeforeOnly);
             if lacks {
                 // What was spent ended meanwhile: it is lost, and the store has to be asked.
+                if let Some(charges) = asked.charges {
+                    charges.borrow_mut().clear();
+                }
                 for (level, standing) in asked.levels.iter().zip(&mut standings) {
                     if !claim.has(level.key) {
                         *standing = Standing::Unknown;

@@ -17,6 +17,7 @@ mod size;
 mod undecided;
 mod unused;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -72,9 +73,25 @@ pub struct Asked<'a> {
     pub commit: Commit,
     /// A limit that is kept elsewhere has refused it already: nothing is charged, and nobody is asked.
     pub refused: bool,
+    /// Where it is noted what was charged where, if somebody may give that back.
+    pub charges: Option<&'a RefCell<Charges>>,
     /// The rest.
     pub details: &'a dyn Details,
 }
+
+/// Where the charge of a level lies in the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Charge {
+    /// The level's place.
+    pub place: usize,
+    /// The end of the window that was charged, or the instant of a log's entry.
+    pub end: Micros,
+    /// The generation that was charged.
+    pub began: Micros,
+}
+
+/// What a stack was charged, in one home, where something can be given back.
+pub type Charges = SmallVec<[Charge; 4]>;
 
 /// Somebody who waits.
 pub trait Waiter {
@@ -114,6 +131,8 @@ pub struct Settled {
     pub at: Timestamp,
     /// Each level: whether it has room, whether it was charged, and its cell.
     pub levels: Vec<(bool, bool, Cell)>,
+    /// Where what was charged lies.
+    pub charges: Charges,
 }
 
 impl Settled {

@@ -19,6 +19,8 @@ pub(super) struct Lease {
     pub(super) sent: Mono,
     /// When it was lent, in the store's time.
     pub(super) lent: Micros,
+    /// The end of the window that it was lent of, and the generation.
+    pub(super) of: (Micros, Micros),
     /// When something of it was last spent.
     pub(super) last: Mono,
 }
@@ -124,6 +126,23 @@ impl Pool {
             Some(refusal) if cost >= refusal.cost && now < refusal.until => Standing::Refused,
             _ => Standing::Unknown,
         }
+    }
+
+    /// Where tokens lie that are about to be spent: in one window, and of what can be given back. A bucket has none, and
+    /// nobody knows where a log will have them.
+    pub(super) fn lies(&self, cost: u64, now: Mono) -> Option<(Micros, Micros)> {
+        if self.counts_what_ended() {
+            return None;
+        }
+        let (mut owed, mut of) = (cost, None);
+        for lease in self.leases.iter().filter(|lease| lease.is_live(now)) {
+            let taken = lease.left.min(owed);
+            if taken > 0 && *of.get_or_insert(lease.of) != lease.of {
+                return None;
+            }
+            owed -= taken;
+        }
+        of
     }
 
     /// Spends tokens that are held, those that end first, and says when the first of the touched leases ends.

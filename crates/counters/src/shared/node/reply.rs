@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use tollgate_core::{Calendar, CounterKey, Mode, Rule};
 
-use super::super::call::{Done, Grant, LONGEST_HOLD, Micros, Reply, Seen, instant};
+use super::super::call::{Done, Grant, Kind, LONGEST_HOLD, Micros, Reply, Seen, instant};
 use super::claim::{Claim, Kept, Source};
 use super::line::{Flight, Item, Lend, Line, Waiting};
 use super::pool::{Lease, Pool, Refusal};
 use super::size::nanos;
-use super::{Answer, Bug, Mono, Node, Settled, Shard, Waiter};
+use super::{Answer, Bug, Charge, Charges, Mono, Node, Settled, Shard, Waiter};
 use crate::sync::Ordering;
 
 /// A denial is remembered at most so long.
@@ -47,6 +47,7 @@ impl<W: Waiter> Node<W> {
                 self.note_trip(now.saturating_sub(flight.sent));
                 let times = Times {
                     at: done.now,
+                    began: done.began,
                     sent: flight.sent,
                     now,
                 };
@@ -91,6 +92,7 @@ impl<W: Waiter> Node<W> {
     ) {
         let times = Times {
             at: done.now,
+            began: done.began,
             sent: flight.sent,
             now,
         };
@@ -128,6 +130,7 @@ impl<W: Waiter> Node<W> {
                 deadline,
                 sent: flight.sent,
                 lent: done.now,
+                of: (state.0[0], done.began),
                 last: flight.sent,
             });
         }
@@ -145,6 +148,8 @@ impl<W: Waiter> Node<W> {
 /// When a call was sent, run and answered.
 struct Times {
     at: Micros,
+    /// The generation that it was run in.
+    began: Micros,
     sent: Mono,
     now: Mono,
 }
@@ -200,10 +205,25 @@ fn take_verdict<W>(
     let passes = |(item, seen): (&Item, &Seen)| seen.fits || item.mode != Mode::Enforce;
     let allowed = waiting.items.iter().zip(seen).all(passes);
     let mut levels = waiting.levels.clone();
-    for (item, seen) in waiting.items.iter().zip(seen) {
+    let mut charges = Charges::new();
+    for (number, (item, seen)) in waiting.items.iter().zip(seen).enumerate() {
         let cell = seen.state.cell(&item.terms);
         let takes = item.cost > 0 && (seen.fits || item.mode == Mode::Soft);
         levels[item.place] = (seen.fits, takes, cell);
+        let again = waiting.items[..number]
+            .iter()
+            .any(|before| before.key == item.key);
+        if allowed
+            && takes
+            && !again
+            && let Some(end) = item.lies(seen)
+        {
+            charges.push(Charge {
+                place: item.place,
+                end,
+                began: times.began,
+            });
+        }
         if let Some(pool) = pools.get_mut(&item.key) {
             pool.cell = cell;
             pool.heard = Some(times.now);
@@ -225,6 +245,19 @@ fn take_verdict<W>(
     Settled {
         at: instant(times.at),
         levels,
+        charges,
+    }
+}
+
+impl Item {
+    /// Where a charge lies that was seen so: in a window, or among the entries of a log. A bucket has no such place.
+    fn lies(&self, seen: &Seen) -> Option<Micros> {
+        let [first, second, _] = seen.state.0;
+        match self.terms.kind {
+            Kind::Token | Kind::Leaky => None,
+            Kind::Log => Some(second),
+            _ => Some(first),
+        }
     }
 }
 

@@ -7,14 +7,17 @@ mod bucket;
 mod counter;
 mod former;
 mod log;
+mod record;
 
 use std::collections::BTreeMap;
 
 use tollgate_core::Mode;
 
 use super::call::{Call, Done, Grant, Kind, Micros, Name, Part, Reply, Seen, Terms};
+use super::record::RecordName;
 use crate::memory::Commit;
 use counter::Counter;
+use record::Record;
 
 /// A clock that went back by more than this is not waited for: what the slot knew is taken for lost.
 pub const FAR_BACK: Micros = 10_000_000;
@@ -76,6 +79,12 @@ pub enum Bug {
     DeniedCharges,
     /// A call that comes too late is run all the same.
     RunsLate,
+    /// What was settled is settled again.
+    SettledTwice,
+    /// A record of another generation counts.
+    VoidRecordCounts,
+    /// What was reserved in one window goes back into another.
+    BackIntoAnyWindow,
 }
 
 /// A slot of the shared store.
@@ -84,6 +93,7 @@ pub struct Slot {
     /// Its sentinel.
     pub sentinel: Option<Sentinel>,
     counters: BTreeMap<Name, Counter>,
+    records: BTreeMap<RecordName, Record>,
     /// What is wrong with it.
     pub bug: Option<Bug>,
 }
@@ -105,6 +115,7 @@ impl Slot {
     pub fn flush(&mut self) {
         self.sentinel = None;
         self.counters.clear();
+        self.records.clear();
     }
 
     /// Runs a call that came over a connection to `owner` when the server's clock showed `time`.
@@ -182,13 +193,7 @@ impl Slot {
     /// new generation.
     fn guard(&mut self, owner: u64, now: Micros, back: bool, [began, heard]: [Micros; 2]) -> Micros {
         let old = self.sentinel;
-        let unnoticed = self.bug == Some(Bug::FailoverUnnoticed);
-        let older = |old: &Sentinel| {
-            let less = old.began < began || (old.began == began && old.highest + NOTED_EVERY <= heard);
-            less && self.bug != Some(Bug::GoneBackUnnoticed)
-        };
-        let known = old.filter(|old| (old.owner == owner || unnoticed) && !back && !older(old));
-        let Some(mut known) = known else {
+        let Some(mut known) = self.goes_on(owner, back, [began, heard]) else {
             // Later than every one before, even if the clock waits for what it once showed.
             let least = old.filter(|_| !back).map_or(0, |old| old.began + 1);
             let began = now.max(least);
@@ -204,6 +209,17 @@ impl Slot {
             self.sentinel = Some(known);
         }
         known.began
+    }
+
+    /// The sentinel, if what is known of the slot goes on.
+    fn goes_on(&self, owner: u64, back: bool, [began, heard]: [Micros; 2]) -> Option<Sentinel> {
+        let unnoticed = self.bug == Some(Bug::FailoverUnnoticed);
+        let older = |old: &Sentinel| {
+            let less = old.began < began || (old.began == began && old.highest + NOTED_EVERY <= heard);
+            less && self.bug != Some(Bug::GoneBackUnnoticed)
+        };
+        self.sentinel
+            .filter(|old| (old.owner == owner || unnoticed) && !back && !older(old))
     }
 
     /// The counters of a call as they stand.

@@ -80,7 +80,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
                 .needs(
                     "reserved",
                     number(),
-                    "What is reserved on the node that answers, and not settled.",
+                    "What is reserved and not settled: on the node that answers, or with Redis on all.",
                 )
                 .needs(
                     "alerts",
