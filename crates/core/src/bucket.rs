@@ -61,6 +61,7 @@ pub(crate) fn remaining(rule: &Rule, cell: Cell) -> u64 {
 }
 
 /// The time until the debt is gone: full again, or drained.
+#[inline]
 pub(crate) fn reset(rule: &Rule, cell: Cell, now: Timestamp) -> Nanos {
     lag(cell, now) + drain_time(rule, cell.debt())
 }
@@ -78,15 +79,18 @@ pub(crate) fn turn(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> Nanos 
 }
 
 /// Whether it owes no more than it holds, and its own time is not ahead of the clock.
+#[inline]
 pub(crate) fn is_within(rule: &Rule, cell: Cell, now: Timestamp) -> bool {
     cell.0[2] <= now.nanos() && cell.debt() <= capacity(rule)
 }
 
 /// How far the cell's own time is ahead of a clock that stepped back.
+#[inline]
 fn lag(cell: Cell, now: Timestamp) -> Nanos {
     now.until_nanos(cell.0[2])
 }
 
+#[inline]
 fn drain_time(rule: &Rule, owed: u128) -> Nanos {
     match (u64::try_from(owed), rule.limit) {
         (_, 0) => Nanos::MAX,

@@ -50,6 +50,7 @@ impl IdHash {
     }
 
     /// 64 bits of it, for tables and shards.
+    #[inline]
     pub fn short(self) -> u64 {
         self.0
     }
@@ -61,6 +62,7 @@ pub struct CounterKey(u64, u64);
 
 impl CounterKey {
     /// The key of a counter that needs nothing but its name.
+    #[inline]
     pub fn new(counter: IdHash) -> Self {
         Self(counter.0, counter.1)
     }
@@ -76,18 +78,21 @@ impl CounterKey {
     }
 
     /// Where the counter lives when no org owns it.
+    #[inline]
     pub fn home(self) -> u64 {
         self.0
     }
 
     /// The 96 bits under which a store keeps it; they place it in a table, too.
     #[expect(clippy::cast_possible_truncation, reason = "words are cut into their halves")]
+    #[inline]
     pub fn identity(self) -> [u32; 3] {
         [self.0 as u32, self.1 as u32, (self.1 >> 32) as u32]
     }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "a product is folded into 64 bits")]
+#[inline]
 fn folded(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     (product as u64) ^ ((product >> 64) as u64)

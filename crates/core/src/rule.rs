@@ -154,6 +154,7 @@ impl Rule {
     }
 
     /// The time to the window's end; for buckets until full (leaky: empty), for a log until empty.
+    #[inline]
     pub fn reset(&self, cell: Cell, now: Timestamp) -> Nanos {
         match self.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket if self.limit == 0 => 0,
@@ -235,6 +236,7 @@ impl Rule {
     }
 
     /// From when on the cell is the same as an untouched one and may be forgotten.
+    #[inline]
     pub fn forgettable_at(&self, cell: Cell, now: Timestamp) -> Timestamp {
         let length = match self.algorithm {
             Algorithm::SlidingCounter => self.reset(cell, now) + Nanos::from(self.window_ns),

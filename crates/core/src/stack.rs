@@ -77,7 +77,8 @@ pub type Outcomes = SmallVec<[Outcome; 4]>;
 
 impl Outcome {
     /// Brings a level's cell to now and looks whether the level has room.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
+    #[inline(always)]
     pub fn of(level: &Level<'_>, cell: Cell, now: Timestamp) -> Self {
         let cell = level
             .rule
@@ -96,10 +97,16 @@ impl Outcome {
         self.fits || level.mode != Mode::Enforce
     }
 
-    /// Charges a level of an allowed stack, if it has room or is soft.
+    /// Whether a level of an allowed stack is charged: if it has room or is soft.
+    #[inline]
+    pub fn is_charged(&self, level: &Level<'_>) -> bool {
+        level.cost > 0 && (self.fits || level.mode == Mode::Soft)
+    }
+
+    /// Charges a level of an allowed stack, if it is to be.
     #[inline]
     pub fn charge(&mut self, level: &Level<'_>, now: Timestamp) {
-        if level.cost > 0 && (self.fits || level.mode == Mode::Soft) {
+        if self.is_charged(level) {
             self.charged = true;
             self.cell = level.rule.charge(self.cell, level.cost, now);
         }

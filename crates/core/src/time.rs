@@ -46,6 +46,7 @@ impl Timestamp {
 
     /// This point moved ahead, stopping at the end of representable time.
     #[must_use]
+    #[inline]
     pub fn saturating_add(self, length: Nanos) -> Self {
         Self(self.0.saturating_add(u64::try_from(length).unwrap_or(u64::MAX)))
     }

@@ -7,6 +7,28 @@ use tollgate_core::{IdHash, KeySeed};
 use crate::model::Dimension;
 use crate::request::Request;
 
+/// An org, or somebody of it: who most limits count by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Member {
+    Org,
+    App,
+    Key,
+    User,
+}
+
+impl Member {
+    /// The one that a dimension stands for.
+    pub(super) fn of(dimension: &Dimension) -> Option<Self> {
+        match dimension {
+            Dimension::Org => Some(Self::Org),
+            Dimension::App => Some(Self::App),
+            Dimension::Key => Some(Self::Key),
+            Dimension::User => Some(Self::User),
+            Dimension::Global | Dimension::Endpoint | Dimension::Ip | Dimension::Descriptor(_) => None,
+        }
+    }
+}
+
 pub(super) struct Ids<'r, 'a> {
     seed: KeySeed,
     request: &'r Request<'a>,
@@ -21,6 +43,7 @@ pub(super) struct Ids<'r, 'a> {
 }
 
 impl<'r, 'a> Ids<'r, 'a> {
+    #[inline]
     pub(super) fn new(seed: KeySeed, request: &'r Request<'a>) -> Self {
         let known = seed.id(request.org.unwrap_or_default().as_bytes());
         Self {
@@ -34,27 +57,28 @@ impl<'r, 'a> Ids<'r, 'a> {
         }
     }
 
+    /// The hash of one of the request's ids.
+    #[inline]
+    pub(super) fn member(&mut self, member: Member) -> Option<IdHash> {
+        let (id, hash) = match member {
+            Member::Org => return self.request.org.map(|_| self.org),
+            Member::App => (self.request.app?, &mut self.app),
+            Member::Key => (self.request.key?, &mut self.key),
+            Member::User => (self.request.user?, &mut self.user),
+        };
+        Some(*hash.get_or_insert_with(|| self.seed.id(id.as_bytes())))
+    }
+
     /// The hash of what the request has in a dimension that is neither global nor the endpoint.
     pub(super) fn get(&mut self, dimension: &Dimension, prefixes: (u8, u8)) -> Option<IdHash> {
+        if let Some(member) = Member::of(dimension) {
+            return self.member(member);
+        }
         let seed = self.seed;
-        let hash = |id: &str| seed.id(id.as_bytes());
         match dimension {
-            Dimension::Org => self.request.org.map(|_| self.org),
-            Dimension::App => self
-                .request
-                .app
-                .map(|id| *self.app.get_or_insert_with(|| hash(id))),
-            Dimension::Key => self
-                .request
-                .key
-                .map(|id| *self.key.get_or_insert_with(|| hash(id))),
-            Dimension::User => self
-                .request
-                .user
-                .map(|id| *self.user.get_or_insert_with(|| hash(id))),
             Dimension::Ip => self.request.ip.map(|ip| seed.id(&network(ip, prefixes))),
-            Dimension::Descriptor(name) => self.request.descriptor(name).map(hash),
-            Dimension::Global | Dimension::Endpoint => None,
+            Dimension::Descriptor(name) => self.request.descriptor(name).map(|id| seed.id(id.as_bytes())),
+            _ => None,
         }
     }
 }

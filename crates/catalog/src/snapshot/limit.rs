@@ -7,7 +7,7 @@ use tollgate_core::{CounterKey, IdHash, KeySeed, Mode, Period, Rule, Timestamp};
 
 use super::descriptors::Place;
 use super::explain::Skip;
-use super::ids::Ids;
+use super::ids::{Ids, Member};
 use super::name::{self, CounterName};
 use super::org::OrgEntry;
 use crate::model::{
@@ -93,6 +93,8 @@ pub struct Limit {
     /// It is on, and for every route, permission and descriptor: nothing to look at but its dimensions.
     unconditional: bool,
     pub(super) prefixes: (u8, u8),
+    /// Whom it counts by, if that is one id and no more.
+    member: Option<Member>,
     /// The dimensions in the order in which they make up a key.
     pub(super) dimensions: Vec<Dimension>,
     /// The hash of all that makes its counts its own.
@@ -161,6 +163,7 @@ impl Limit {
             counter: seed.id(counter_name(policy, policy.since).as_bytes()),
             name: name::hash(&[counter_name(policy, policy.shared_since).as_bytes()]),
             formers: Vec::new(),
+            member: policy.scope.single().and_then(Member::of),
             dimensions,
             scope: policy.scope.clone(),
         }
@@ -198,6 +201,23 @@ impl Limit {
                 other.dimensions.contains(dimension) && within_org
             }
         })
+    }
+
+    /// The id that is all there is to look at of a request, if it is so.
+    #[inline]
+    pub(super) fn plain_member(&self) -> Option<Member> {
+        self.member.filter(|_| self.unconditional)
+    }
+
+    /// Its counter for a request that has such an id.
+    #[inline]
+    pub(super) fn member_key(&self, member: Member, ids: &mut Ids<'_, '_>) -> Option<(CounterKey, u64)> {
+        let id = ids.member(member)?;
+        let mut key = CounterKey::new(self.counter);
+        if member != Member::Org {
+            key = key.and(ids.org);
+        }
+        Some((key.and(id), ids.org.short()))
     }
 
     /// Whether the limit applies, and if so to which counter.
@@ -248,19 +268,11 @@ impl Limit {
         request: &Request<'_>,
         ids: &mut Ids<'_, '_>,
     ) -> Result<(CounterKey, u64), Skip> {
-        let mut key = CounterKey::new(self.counter);
-        if let [dimension @ (Dimension::Org | Dimension::App | Dimension::Key | Dimension::User)] =
-            self.dimensions.as_slice()
-        {
-            // The usual limits, without the loop.
-            let Some(id) = ids.get(dimension, self.prefixes) else {
-                return Err(Skip::Lacks(dimension.clone()));
-            };
-            if *dimension != Dimension::Org {
-                key = key.and(ids.org);
-            }
-            return Ok((key.and(id), ids.org.short()));
+        if let Some(member) = self.member {
+            let lacks = || Skip::Lacks(self.dimensions[0].clone());
+            return self.member_key(member, ids).ok_or_else(lacks);
         }
+        let mut key = CounterKey::new(self.counter);
         let mut within_org = false;
         for dimension in &self.dimensions {
             match dimension {

@@ -129,6 +129,11 @@ impl OwnLimits {
         if self.bases & bit(base) == 0 {
             return None;
         }
+        self.search(base, request, now)
+    }
+
+    #[inline(never)]
+    fn search(&self, base: u32, request: &Request<'_>, now: Timestamp) -> Option<OwnLimit<'_>> {
         let fits = |terms: &Terms| terms.base == Some(base) && terms.hold(request, now);
         let place = self.terms.iter().position(fits)?;
         Some(OwnLimit {

@@ -1,7 +1,7 @@
 //! From a request to its stack.
 
 use smallvec::SmallVec;
-use tollgate_core::{Calendar, Former, Level, Timestamp};
+use tollgate_core::{Calendar, CounterKey, Former, Level, Timestamp};
 
 use super::common::Common;
 use super::descriptors::Place;
@@ -12,7 +12,7 @@ use super::org::{OrgEntry, ResetEntry, UserEntry};
 use super::{Catalogue, Snapshot, Tier};
 use crate::model::Policy;
 use crate::request::Request;
-use crate::route::Matches;
+use crate::route::{Endpoint, Matches};
 
 /// The stack of a request: the limits that apply, from broad to narrow, each with its counter.
 pub struct Stack<'s> {
@@ -123,20 +123,20 @@ impl Catalogue {
         stack.resets = &org.resets;
         let user = org.user(request.user);
         for index in &stack.tier.limits {
-            if user.is_some() && common.limits[*index as usize].counts_users() {
+            let limit = &common.limits[*index as usize];
+            if user.is_some() && limit.counts_users() {
                 continue;
             }
-            let limit = match org.replacement(*index, request, now, common) {
-                Some(limit) => limit,
-                None => &common.limits[*index as usize],
-            };
+            let limit = org.replacement(*index, request, now, common).unwrap_or(limit);
             stack.push(limit, org, request, &mut lookup);
         }
         if let Some(user) = user {
             push_plan(user, request, now, &mut lookup, stack);
         }
-        for extra in org.extras_for(request, now, common) {
-            stack.push(extra, org, request, &mut lookup);
+        if !org.extras.is_empty() {
+            for extra in org.extras_for(request, now, common) {
+                stack.push(extra, org, request, &mut lookup);
+            }
         }
         if user.is_some() || !org.extras.is_empty() {
             stack.sort();
@@ -149,20 +149,16 @@ impl Catalogue {
         }
     }
 
+    #[inline]
     pub(super) fn look_up<'s, 'r, 'a>(&'s self, request: &'r Request<'a>) -> Lookup<'s, 'r, 'a> {
         let sets = &*self.sets;
         let ids = Ids::new(sets.active.seed, request);
         let org = request.org.and_then(|org| self.orgs.get(ids.known, org, sets));
         let (org, common) = sets.deciding(org, request.org);
-        let (mut routes, mut class) = (Matches::new(), None);
-        if let Some(endpoint) = &request.endpoint {
-            let classes = common.classes.matches(endpoint);
-            class = classes.first().map(|entry| common.class_of[*entry as usize]);
-            routes = common.routes.matches(endpoint);
-            if let Some(own) = &org.routes {
-                routes.extend(own.matches(endpoint));
-            }
-        }
+        let (routes, class) = match &request.endpoint {
+            Some(endpoint) => match_routes(endpoint, org, common),
+            None => (Matches::new(), None),
+        };
         let is_descriptor = request.is_descriptor;
         let place = is_descriptor.then(|| common.descriptors.find(&request.descriptors));
         Lookup {
@@ -174,6 +170,18 @@ impl Catalogue {
             place: place.flatten(),
         }
     }
+}
+
+/// The routes that an endpoint matches, and the number of its class.
+#[inline(never)]
+fn match_routes(endpoint: &Endpoint<'_>, org: &OrgEntry, common: &Common) -> (Matches, Option<u32>) {
+    let classes = common.classes.matches(endpoint);
+    let class = classes.first().map(|entry| common.class_of[*entry as usize]);
+    let mut routes = common.routes.matches(endpoint);
+    if let Some(own) = &org.routes {
+        routes.extend(own.matches(endpoint));
+    }
+    (routes, class)
 }
 
 /// Adds the limits on users of the tier that a user is on by themselves.
@@ -201,6 +209,11 @@ fn push_plan<'s>(
 }
 
 impl<'s> Stack<'s> {
+    #[expect(
+        clippy::inline_always,
+        reason = "each limit of each request comes by, and the call costs as much as the rest"
+    )]
+    #[inline(always)]
     fn push(
         &mut self,
         limit: &'s Limit,
@@ -208,21 +221,12 @@ impl<'s> Stack<'s> {
         request: &Request<'_>,
         lookup: &mut Lookup<'_, '_, '_>,
     ) {
-        let applies = limit.applies(
-            request,
-            &mut lookup.ids,
-            &lookup.routes,
-            lookup.class,
-            lookup.place,
-        );
-        let (key, home) = match applies {
-            Ok(counter) => counter,
-            Err(Skip::Off) if limit.place.is_some() => {
-                // A limit of 0 that is off says that there is none, not that there is no end.
-                self.unlimited = limit.rule.limit > 0;
-                return self.note_replaced(limit);
-            }
-            Err(_) => return,
+        let counter = match limit.plain_member() {
+            Some(member) => limit.member_key(member, &mut lookup.ids),
+            None => self.counter(limit, request, lookup),
+        };
+        let Some((key, home)) = counter else {
+            return;
         };
         if !limit.replaces.is_empty() {
             self.note_replaced(limit);
@@ -241,6 +245,29 @@ impl<'s> Stack<'s> {
             home,
         });
         self.limits.push(limit);
+    }
+
+    /// The counter of a limit that there is more to look at of, if it applies.
+    #[inline(never)]
+    fn counter(
+        &mut self,
+        limit: &'s Limit,
+        request: &Request<'_>,
+        lookup: &mut Lookup<'_, '_, '_>,
+    ) -> Option<(CounterKey, u64)> {
+        let applies = limit.applies(
+            request,
+            &mut lookup.ids,
+            &lookup.routes,
+            lookup.class,
+            lookup.place,
+        );
+        if matches!(applies, Err(Skip::Off)) && limit.place.is_some() {
+            // A limit of 0 that is off says that there is none, not that there is no end.
+            self.unlimited = limit.rule.limit > 0;
+            self.note_replaced(limit);
+        }
+        applies.ok()
     }
 
     #[inline(never)]

@@ -44,16 +44,19 @@ impl Directory {
     /// Prefixes come from 32 bits; past this many a segment just grows, slower to rebuild but right.
     const MAX_DEPTH: u32 = 24;
 
+    #[inline]
     pub(super) fn find(&self, identity: Identity) -> Option<Place> {
         let segment = self.segment_of(identity);
         let slot = self.segments[segment as usize].find(identity)?;
         Some(Place { segment, slot })
     }
 
+    #[inline]
     pub(super) fn get(&self, at: Place) -> Cell {
         self.segments[at.segment as usize].get(at.slot)
     }
 
+    #[inline]
     pub(super) fn set(&mut self, at: Place, cell: Cell, expires: u32) {
         self.segments[at.segment as usize].set(at.slot, cell, expires);
     }
@@ -95,6 +98,7 @@ impl Directory {
         false
     }
 
+    #[inline]
     fn segment_of(&self, identity: Identity) -> u32 {
         self.prefixes[prefix(identity, self.depth)]
     }
@@ -121,6 +125,7 @@ impl Directory {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "at most 24 bits remain")]
+#[inline]
 fn prefix(identity: Identity, depth: u32) -> usize {
     (u64::from(identity[2]) >> (32 - depth)) as usize
 }

@@ -42,12 +42,14 @@ const SAMPLE: u8 = 64;
 const NEVER: u32 = u32::MAX;
 
 impl Front {
+    #[inline]
     pub(super) fn weight(&self) -> usize {
         self.shard.weight()
     }
 
     /// Finds a counter and copies what a decision on `cost` needs of it.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
+    #[inline(always)]
     pub(super) fn load(&mut self, rule: &Rule, key: CounterKey, cost: u64, now: Timestamp) -> (Found, Cell) {
         if rule.algorithm != Algorithm::SlidingLog
             && let Some(hot) = self.hot(key.identity())
@@ -74,14 +76,14 @@ impl Front {
     }
 
     /// Overwrites a cell that was found and whose first word is its end.
-    pub(super) fn put(&mut self, found: Found, key: CounterKey, cell: Cell, now: Timestamp) {
+    pub(super) fn put(&mut self, found: Found, key: CounterKey, cell: Cell) {
         let expires = tick_after(cell.0[0]);
         match found {
             Found::Hot(place) => {
                 self.cells[place] = cell;
                 self.expires[place] = expires;
             }
-            Found::Cell(_) => self.shard.store(found, cell, expires, 0, now),
+            Found::Cell(at) => self.shard.store(at, cell, expires),
             Found::Absent | Found::Log(..) => self.shard.keep(key.identity(), cell, expires),
         }
     }
@@ -107,20 +109,16 @@ impl Front {
             }
             return;
         }
-        self.store_cold(found, level, after, now);
-    }
-
-    fn store_cold(&mut self, found: Found, level: &Level<'_>, after: Cell, now: Timestamp) {
-        let identity = level.key.identity();
         let expires = tick_after(level.rule.forgettable_at(after, now).nanos());
         match found {
-            // Another level of the same stack has just taken its place.
-            Found::Hot(_) => self.shard.keep(identity, after, expires),
-            Found::Cell(_) => {
-                self.shard.store(found, after, expires, level.cost, now);
+            Found::Cell(at) => {
+                self.shard.store(at, after, expires);
                 self.cool(identity, after, expires);
             }
-            Found::Absent | Found::Log(..) => self.shard.store(found, after, expires, level.cost, now),
+            // Another level of the same stack has just taken its place.
+            Found::Hot(_) => self.shard.keep(identity, after, expires),
+            Found::Log(at, index) => self.shard.note(at, index, expires, level.cost, now),
+            Found::Absent => {}
         }
     }
 
@@ -206,13 +204,23 @@ impl Front {
 
     /// A cell that is not hot was written: those that are cool down a little, and it may take the place of one
     /// that has gone cold.
+    #[inline]
     fn cool(&mut self, identity: Identity, cell: Cell, expires: u32) {
         self.others = self.others.wrapping_add(1);
-        let sampled = self.others.is_multiple_of(SAMPLE);
+        if self.others.is_multiple_of(SAMPLE) {
+            return self.make_way(identity, cell, expires);
+        }
+        for heat in &mut self.heat {
+            *heat -= u8::from(*heat > 1);
+        }
+    }
+
+    #[inline(never)]
+    fn make_way(&mut self, identity: Identity, cell: Cell, expires: u32) {
         for place in (0..HOT).rev() {
             if self.heat[place] > 1 {
                 self.heat[place] -= 1;
-            } else if sampled {
+            } else {
                 if self.heat[place] > 0 {
                     self.write_back(place);
                 }

@@ -5,7 +5,7 @@ use tollgate_core::{Cell, CounterKey, Level, Outcome, Timestamp, Whence};
 
 use super::bound::Bound;
 use super::front::Front;
-use super::{Charge, Many, MemoryStore, Places, shard_index};
+use super::{Many, MemoryStore, Places, shard_index};
 
 /// What was charged to one counter. It is [released](MemoryStore::release) once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,9 +75,14 @@ impl MemoryStore {
 
 /// Sees what a charge does to those that a bucket may be given back, and has it held if it is to be.
 #[cold]
-pub(super) fn trace<B: Bound>(shard: &mut Front, charge: &Charge<'_>, bound: &mut B) {
-    let (level, owed) = (charge.level, charge.cell.debt());
-    let whence = level.rule.whence(charge.cell);
+pub(super) fn trace<B: Bound>(
+    shard: &mut Front,
+    place: usize,
+    level: &Level<'_>,
+    charged: Cell,
+    bound: &mut B,
+) {
+    let (owed, whence) = (charged.debt(), level.rule.whence(charged));
     let mut ticket = 0;
     if let Whence::Debt { window_ns } = whence {
         let own = u128::from(level.cost) * u128::from(window_ns);
@@ -88,7 +93,7 @@ pub(super) fn trace<B: Bound>(shard: &mut Front, charge: &Charge<'_>, bound: &mu
     }
     if B::HOLDS {
         bound.held(Held {
-            place: charge.place,
+            place,
             key: level.key,
             home: level.home,
             cost: level.cost,

@@ -16,7 +16,7 @@ mod shard;
 mod tick;
 
 use smallvec::SmallVec;
-use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Outcomes, Timestamp};
+use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Outcome, Timestamp};
 
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use bound::{Bound, OfLedger, Unbounded};
@@ -102,6 +102,7 @@ trait Locked {
 struct One<'a>(MutexGuard<'a, Front>);
 
 impl Locked for One<'_> {
+    #[inline]
     fn shard(&mut self, _: u64) -> &mut Front {
         &mut self.0
     }
@@ -228,7 +229,7 @@ impl MemoryStore {
             return Ok(());
         };
         match found {
-            Some((found, _)) => shard.put(found, key, cell, now),
+            Some((found, _)) => shard.put(found, key, cell),
             None => {
                 let before = shard.weight();
                 if !self.has_room(&shard) {
@@ -262,22 +263,15 @@ impl MemoryStore {
         bound: &mut B,
     ) -> Result<bool, StoreFull> {
         let mut found: SmallVec<[Found; 4]> = SmallVec::new();
-        let (mut absent, mut grows) = (false, false);
+        let mut grows = false;
         for (place, level) in levels.iter().enumerate() {
             let (at, mut cell) = shards
                 .shard(level.home)
                 .load(level.rule, level.key, level.cost, now);
             grows |= matches!(at, Found::Absent | Found::Log(..));
-            if matches!(at, Found::Absent) {
-                absent = true;
-                if !formers.is_empty() {
-                    cell = inherit(
-                        &mut shards,
-                        level,
-                        formers.iter().filter(|f| f.level == place),
-                        now,
-                    );
-                }
+            if matches!(at, Found::Absent) && !formers.is_empty() {
+                let formers = formers.iter().filter(|former| former.level == place);
+                cell = inherit(&mut shards, level, formers, now);
             }
             found.push(at);
             decision.look(level, cell, now);
@@ -288,40 +282,65 @@ impl MemoryStore {
         if bound.is_short(decision.allowed) {
             return Ok(false);
         }
-        decision.charge(levels, now);
-        if !decision.allowed || commit == Commit::DryRun {
+        if !decision.allowed {
             return Ok(true);
         }
-        if grows {
-            self.make_room(&mut shards, levels, &mut found, &decision.outcomes, now)?;
+        if commit == Commit::DryRun {
+            decision.charge(levels, now);
+            return Ok(true);
         }
-        for charge in charges(levels, &found, &decision.outcomes) {
-            bound.charged(charge.place, charge.level, charge.cell);
-            if B::HOLDS || shards.shard(charge.level.home).may_return() {
-                trace(shards.shard(charge.level.home), &charge, bound);
+        let outcomes = decision.outcomes.as_mut_slice();
+        if grows {
+            self.make_room(&mut shards, levels, &mut found, outcomes, now)?;
+        }
+        let mut absent = false;
+        for (place, (level, found)) in levels.iter().zip(&found).enumerate() {
+            outcomes[place].charge(level, now);
+            let outcome = outcomes[place];
+            if !outcome.charged || is_repeated(levels, outcomes, place) {
+                continue;
             }
-            if !matches!(charge.found, Found::Absent) {
-                let shard = shards.shard(charge.level.home);
-                let before = shard.weight();
-                shard.store(charge.found, charge.level, charge.cell, now);
-                if shard.weight() != before {
+            bound.charged(place, level, outcome.cell);
+            let shard = shards.shard(level.home);
+            if B::HOLDS || shard.may_return() {
+                trace(shard, place, level, outcome.cell, bound);
+            }
+            match found {
+                Found::Absent => absent = true,
+                Found::Log(..) => {
+                    let before = shard.weight();
+                    shard.store(*found, level, outcome.cell, now);
                     self.account(before, shard.weight(), 0);
                 }
+                found => shard.store(*found, level, outcome.cell, now),
             }
         }
         if absent {
-            // Last, since it moves what was found.
-            for charge in charges(levels, &found, &decision.outcomes) {
-                if matches!(charge.found, Found::Absent) {
-                    let shard = shards.shard(charge.level.home);
-                    let before = shard.weight();
-                    shard.insert(charge.level, charge.cell, now);
-                    let gone = shard.sweep(SWEEP_AT_INSERT, now);
-                    self.account(before, shard.weight(), gone);
-                }
-            }
+            self.insert_absent(&mut shards, levels, &found, outcomes, now);
         }
         Ok(true)
+    }
+
+    /// Adds the counters of an allowed stack that are new. Last, since it moves what was found.
+    #[inline(never)]
+    fn insert_absent(
+        &self,
+        shards: &mut impl Locked,
+        levels: &[Level<'_>],
+        found: &[Found],
+        outcomes: &[Outcome],
+        now: Timestamp,
+    ) {
+        for (place, level) in levels.iter().enumerate() {
+            let charged = outcomes[place].charged && !is_repeated(levels, outcomes, place);
+            if charged && matches!(found[place], Found::Absent) {
+                let shard = shards.shard(level.home);
+                let before = shard.weight();
+                shard.insert(level, outcomes[place].cell, now);
+                let gone = shard.sweep(SWEEP_AT_INSERT, now);
+                self.account(before, shard.weight(), gone);
+            }
+        }
     }
 
     /// Gives each level's cost back, no more than was used, and a counter that several watch once.
@@ -387,14 +406,14 @@ impl MemoryStore {
         shards: &mut impl Locked,
         levels: &[Level<'_>],
         found: &mut [Found],
-        outcomes: &Outcomes,
+        outcomes: &[Outcome],
         now: Timestamp,
     ) -> Result<(), StoreFull> {
-        for place in 0..levels.len() {
+        for (place, level) in levels.iter().enumerate() {
             // A log grows with each charge, a cell only when it is new.
             let grows = matches!(found[place], Found::Absent | Found::Log(..));
-            let shard = shards.shard(levels[place].home);
-            if !grows || !counts(levels, outcomes, place) || self.has_room(shard) {
+            let shard = shards.shard(level.home);
+            if !grows || !outcomes[place].is_charged(level) || self.has_room(shard) {
                 continue;
             }
             let before = shard.weight();
@@ -429,37 +448,14 @@ impl MemoryStore {
     }
 }
 
+#[inline]
 fn shard_index(home: u64) -> usize {
     (home >> (64 - SHARD_BITS)) as usize
 }
 
-/// A level's new cell, and where it goes.
-struct Charge<'a> {
-    place: usize,
-    level: &'a Level<'a>,
-    found: Found,
-    cell: Cell,
-}
-
-/// What an allowed stack writes.
+/// Whether a level's charge is written with an earlier one's: two limits may watch one count, and it is charged once.
 #[inline]
-fn charges<'a>(
-    levels: &'a [Level<'a>],
-    found: &'a [Found],
-    outcomes: &'a Outcomes,
-) -> impl Iterator<Item = Charge<'a>> {
-    let charged = (0..levels.len()).filter(|place| counts(levels, outcomes, *place));
-    charged.map(|place| Charge {
-        place,
-        level: &levels[place],
-        found: found[place],
-        cell: outcomes[place].cell,
-    })
-}
-
-/// Whether a level's charge is to be written: two limits may watch one count, and it is charged once.
-#[inline]
-fn counts(levels: &[Level<'_>], outcomes: &Outcomes, place: usize) -> bool {
-    let repeated = |earlier: usize| outcomes[earlier].charged && levels[earlier].key == levels[place].key;
-    outcomes[place].charged && !(0..place).any(repeated)
+fn is_repeated(levels: &[Level<'_>], outcomes: &[Outcome], place: usize) -> bool {
+    let mut earlier = levels[..place].iter().zip(outcomes);
+    earlier.any(|(level, outcome)| level.key == levels[place].key && outcome.charged)
 }

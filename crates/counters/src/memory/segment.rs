@@ -65,6 +65,7 @@ impl Segment {
         self.len
     }
 
+    #[inline]
     pub(super) fn find(&self, identity: Identity) -> Option<Slot> {
         let mut group = home(identity, self.groups.len());
         let tag = tag_of(identity);
@@ -87,10 +88,12 @@ impl Segment {
         None
     }
 
+    #[inline]
     pub(super) fn get(&self, at: Slot) -> Cell {
         self.groups[at.group as usize].entries[usize::from(at.index)].cell
     }
 
+    #[inline]
     pub(super) fn set(&mut self, at: Slot, cell: Cell, expires: u32) {
         let entry = &mut self.groups[at.group as usize].entries[usize::from(at.index)];
         entry.cell = cell;
@@ -216,6 +219,7 @@ fn groups_for(cells: usize) -> usize {
     clippy::cast_possible_truncation,
     reason = "a segment has far fewer groups than 2^32"
 )]
+#[inline]
 fn slot(group: usize, index: usize) -> Slot {
     Slot {
         group: group as u32,
@@ -223,21 +227,25 @@ fn slot(group: usize, index: usize) -> Slot {
     }
 }
 
+#[inline]
 fn home(identity: Identity, groups: usize) -> usize {
     ((u64::from(identity[0]) * groups as u64) >> 32) as usize
 }
 
+#[inline]
 fn next(group: usize, groups: usize) -> usize {
     if group + 1 == groups { 0 } else { group + 1 }
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "seven bits are meant")]
+#[inline]
 fn tag_of(identity: Identity) -> u8 {
     (identity[1] as u8) | 0x80
 }
 
 /// A word whose lowest set bit marks the first byte of `word` equal to `byte`. Bytes above a match may be
 /// marked by a borrow; comparing identities weeds those out, and for emptiness only "any" is asked.
+#[inline]
 fn bytes_equal(word: u64, byte: u8) -> u64 {
     let differing = word ^ (LOW_BITS * u64::from(byte));
     differing.wrapping_sub(LOW_BITS) & !differing & HIGH_BITS

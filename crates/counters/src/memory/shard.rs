@@ -39,18 +39,25 @@ pub(super) struct Shard {
 const LOG_ENTRIES_PER_WEIGHT: usize = 2;
 
 impl Shard {
+    #[inline]
     pub(super) fn weight(&self) -> usize {
         self.weight
     }
 
     /// Finds a level's counter and copies what the decision needs of it.
+    #[inline]
     pub(super) fn load(&mut self, rule: &Rule, key: CounterKey, cost: u64, now: Timestamp) -> (Found, Cell) {
-        if rule.algorithm != Algorithm::SlidingLog {
-            return match self.cells.find(key.identity()) {
-                Some(place) => (Found::Cell(place), self.cells.get(place)),
-                None => (Found::Absent, Cell::default()),
-            };
+        if rule.algorithm == Algorithm::SlidingLog {
+            return self.load_log(rule, key, cost, now);
         }
+        match self.cells.find(key.identity()) {
+            Some(place) => (Found::Cell(place), self.cells.get(place)),
+            None => (Found::Absent, Cell::default()),
+        }
+    }
+
+    #[inline(never)]
+    fn load_log(&mut self, rule: &Rule, key: CounterKey, cost: u64, now: Timestamp) -> (Found, Cell) {
         let Some(place) = self.log_entries.find(key.identity()) else {
             return (Found::Absent, Cell::default());
         };
@@ -62,20 +69,20 @@ impl Shard {
         (Found::Log(place, index), summary)
     }
 
-    /// Overwrites a counter that was found.
-    pub(super) fn store(&mut self, found: Found, after: Cell, expires: u32, cost: u64, now: Timestamp) {
-        match found {
-            Found::Absent | Found::Hot(_) => {}
-            Found::Cell(place) => self.cells.set(place, after, expires),
-            Found::Log(place, index) => {
-                self.log_entries.set(place, Cell([index as u64, 0, 0]), expires);
-                let log = &mut self.logs[index];
-                let before = log_weight(log);
-                log.push(cost, now);
-                log.trim();
-                self.weight += log_weight(log) - before;
-            }
-        }
+    /// Overwrites a cell that was found.
+    #[inline]
+    pub(super) fn store(&mut self, place: Place, after: Cell, expires: u32) {
+        self.cells.set(place, after, expires);
+    }
+
+    /// Notes in a log that was found what it admits.
+    pub(super) fn note(&mut self, place: Place, index: usize, expires: u32, cost: u64, now: Timestamp) {
+        self.log_entries.set(place, Cell([index as u64, 0, 0]), expires);
+        let log = &mut self.logs[index];
+        let before = log_weight(log);
+        log.push(cost, now);
+        log.trim();
+        self.weight += log_weight(log) - before;
     }
 
     /// Finds a cell that belongs to no log.

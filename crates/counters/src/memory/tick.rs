@@ -5,6 +5,7 @@ use tollgate_core::Timestamp;
 const TICK_NS: u64 = 8_000_000_000;
 
 /// The tick from which on something that ends at `nanos` may be forgotten: rounded up, never early.
+#[inline]
 pub(super) fn tick_after(nanos: u64) -> u32 {
     u32::try_from(nanos.div_ceil(TICK_NS)).unwrap_or(u32::MAX)
 }
