@@ -9,6 +9,7 @@ use tollgate::data_plane::DataPlane;
 use tollgate::engine::{Engine, random_seed};
 use tollgate::grpc::Grpc;
 use tollgate::metrics::Metrics;
+use tollgate::workers::{self, Limits};
 use tollgate_client::{Check, Client, Settings};
 use tonic::transport::{Channel, Endpoint};
 
@@ -33,15 +34,9 @@ impl Server {
         let plane = Arc::new(plane);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let grpc = Grpc {
-            listener,
-            plane: plane.clone(),
-            handshakes: None,
-            max_connections: 100,
-            threads: 1,
-        };
         let (stop, stopped) = watch::channel(false);
-        grpc.start(stopped).unwrap();
+        let served = plane.clone();
+        std::thread::spawn(move || serve(listener, served, stopped));
         Self { address, plane, stop }
     }
 
@@ -64,6 +59,16 @@ impl Drop for Server {
         // Its end is not waited for: it waits for clients that this thread would have to let go.
         let _ = self.stop.send(true);
     }
+}
+
+/// Accepts until it is told to stop.
+fn serve(listener: TcpListener, plane: Arc<DataPlane>, mut stopped: watch::Receiver<bool>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.unwrap().block_on(async {
+        let grpc = Grpc::new(plane, stopped.clone()).await.unwrap();
+        workers::Server::start(listener, 1, Limits::default(), &grpc, None, &stopped).unwrap();
+        let _ = stopped.wait_for(|stop| *stop).await;
+    });
 }
 
 pub fn channel(address: SocketAddr) -> Channel {

@@ -21,6 +21,9 @@ use super::{Front, HEADER_BYTES, KEEPALIVE, STREAMS, WINDOW_BYTES};
 use crate::serve::stopped;
 use crate::workers::Line;
 
+/// Requests that are answered before others of the thread have their turn.
+const TURN: usize = 64;
+
 type Arrived = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// Serves until the client closes or breaks the protocol, or until the server stops and what is under way is answered.
@@ -45,10 +48,14 @@ pub(super) async fn serve(front: Arc<Front>, line: Line, stream: impl AsyncRead 
                     return;
                 }
                 heard.set(true);
+                let is_full = arrived.len() == TURN;
                 for (request, respond) in arrived.drain(..) {
                     if let Some(rest) = front.begin(request, respond, line.peer) {
                         underway.spawn_local(rest);
                     }
+                }
+                if is_full {
+                    tokio::task::yield_now().await;
                 }
             }
             Some(_) = underway.join_next() => {}
@@ -71,20 +78,21 @@ fn settings() -> Builder {
     settings
 }
 
-/// Takes up all requests that have arrived. Not so if the connection has ended.
+/// Takes up the requests that have arrived. Not so if the connection has ended.
 fn take_up<S: AsyncRead + AsyncWrite + Unpin>(
     connection: &mut Connection<S, Bytes>,
     arrived: &mut Vec<Arrived>,
     context: &mut Context<'_>,
 ) -> Poll<bool> {
-    loop {
+    while arrived.len() < TURN {
         match connection.poll_accept(context) {
             Poll::Ready(Some(Ok(request))) => arrived.push(request),
             Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(false),
             Poll::Pending if arrived.is_empty() => return Poll::Pending,
-            Poll::Pending => return Poll::Ready(true),
+            Poll::Pending => break,
         }
     }
+    Poll::Ready(true)
 }
 
 /// Comes back once nobody is at the other end any more: nothing was heard for a while, not even the answer to a ping.
