@@ -1,7 +1,7 @@
 //! The ledger: marks that move within the limit whoever asks, and are there after everything.
 
 use tollgate_catalog::repository::{
-    Ask, Corrected, Correcting, Correction, Exchange, Kind, Replaced, Repository, Told, Usage,
+    Ask, Corrected, Correcting, Correction, Exchange, Kind, Refund, Replaced, Repository, Told, Usage,
 };
 use tollgate_core::Timestamp;
 
@@ -11,6 +11,7 @@ use crate::database::{Database, author};
 cases!(
     grants_no_more_than_the_limit_to_many_nodes,
     keeps_what_was_granted,
+    takes_back_what_another_node_spent,
     knows_which_exchange_was_done,
     begins_periods,
     opens_rows_with_the_room_of_those_they_replace,
@@ -115,6 +116,48 @@ async fn grants_no_more_than_the_limit_to_many_nodes(database: Database) {
         repository.ledger_nodes(Timestamp::from_nanos(NOW)).await.unwrap(),
         NODES
     );
+}
+
+async fn takes_back_what_another_node_spent(database: Database) {
+    let repository = database.open().await;
+    let first = [1, 2].map(|number| Ask {
+        needs: 80,
+        ..ask(number, 100)
+    });
+    exchange(&repository, 1, NOW, &first).await;
+    let refund = |number: u64, ends: u64| Refund {
+        name: name(number),
+        ends,
+        amount: 50,
+    };
+    // Of a counter that is asked about as well, of another, of an earlier period, and of an unknown one.
+    let refunds = [
+        refund(1, 20_001 * DAY),
+        refund(2, 20_001 * DAY),
+        refund(2, 20_000 * DAY),
+        refund(9, 20_001 * DAY),
+    ];
+    let again = Ask {
+        generation: 1,
+        spent: 60,
+        needs: 70,
+        ..ask(1, 100)
+    };
+    let exchanged = Exchange {
+        region: "local",
+        node: "another",
+        number: 1,
+        now: Timestamp::from_nanos(NOW),
+        asks: &[again],
+        usage: &[],
+        refunds: &refunds,
+        alerts: &[],
+    };
+    let told = repository.exchange(&exchanged).await.unwrap()[0];
+    assert_eq!((told.granted, told.row.mark), (70, 100));
+    let rows = exchange(&repository, 2, NOW, &[1, 2].map(|number| ask(number, 100))).await;
+    let rows: Vec<_> = rows.iter().map(|told| (told.row.mark, told.row.used)).collect();
+    assert_eq!(rows, [(100, 30), (30, 0)]);
 }
 
 async fn keeps_what_was_granted(database: Database) {

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_catalog::repository::LedgerName;
 use tollgate_core::{KeySeed, Timestamp};
 use tollgate_counters::MemoryStore;
+use tollgate_counters::shared::record::RecordName;
 
 use super::bill::Bill;
 use super::id::{FleetId, ReservationId};
@@ -18,6 +19,8 @@ struct Open {
     until: Timestamp,
     /// Somebody is about to settle it.
     settling: bool,
+    /// What the fleet calls it, if that is its name: it can't be guessed, its number here can.
+    record: Option<RecordName>,
 }
 
 #[derive(Default)]
@@ -87,7 +90,7 @@ impl Reservations {
             until,
             number: self.next.fetch_add(1, Ordering::Relaxed),
         };
-        self.insert(id, bill);
+        self.insert(id, bill, None);
         id.text(self.seed)
     }
 
@@ -99,24 +102,29 @@ impl Reservations {
         until: Timestamp,
     ) -> Result<(FleetId, String), getrandom::Error> {
         let id = FleetId::new(org, until)?;
-        self.insert(id.own(self.seed), bill);
+        self.insert(id.own(self.seed), bill, Some(id.record));
         let text = id.text();
         Ok((id, text))
     }
 
     /// Takes out what this node remembers of one that was settled in the fleet's record.
     pub fn take(&self, id: &FleetId) -> Option<Arc<Bill>> {
-        let id = id.own(self.seed);
+        let (record, id) = (Some(id.record), id.own(self.seed));
         let mut shard = self.lock(id.org);
+        let open = shard.orgs.get(&id.org)?.get(&id.number)?;
+        if open.record != record {
+            return None;
+        }
         self.remove(&mut shard, id.until, id.org, id.number)
     }
 
-    fn insert(&self, id: ReservationId, bill: Arc<Bill>) {
+    fn insert(&self, id: ReservationId, bill: Arc<Bill>, record: Option<RecordName>) {
         let until = id.until;
         let open = Open {
             bill,
             until,
             settling: false,
+            record,
         };
         let mut shard = self.lock(id.org);
         shard.orgs.entry(id.org).or_default().insert(id.number, open);
@@ -142,7 +150,8 @@ impl Reservations {
         let open = shard
             .orgs
             .get_mut(&id.org)
-            .and_then(|org| org.get_mut(&id.number));
+            .and_then(|org| org.get_mut(&id.number))
+            .filter(|open| open.record == fleets.as_ref().map(|id| id.record));
         match (open, fleets) {
             (Some(open), Some(id)) if open.bill.is_recorded() => Found::Recorded(id),
             (None, Some(id)) => Found::Recorded(id),
