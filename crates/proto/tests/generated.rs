@@ -29,6 +29,7 @@ fn the_descriptors_of_envoys_services_are_those_of_its_proto_files() {
     let services = [
         "envoy/service/ratelimit/v3/rls.proto",
         "envoy/service/auth/v3/external_auth.proto",
+        "envoy/service/rate_limit_quota/v3/rlqs.proto",
     ];
     let descriptors = protox::Compiler::new(includes)
         .unwrap()

@@ -5,6 +5,7 @@
 
 mod apart;
 mod fleet;
+mod lease;
 mod throttle;
 mod together;
 

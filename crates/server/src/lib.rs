@@ -25,6 +25,7 @@ mod outgoing;
 pub mod policies;
 pub mod reservations;
 pub mod resp;
+mod rlqs;
 mod rls;
 pub mod secret;
 pub mod serve;

@@ -122,7 +122,12 @@ impl DataPlane {
     }
 
     /// Adds a decision to what its org used.
-    fn tally(&self, checked: &Checked<'_>, request: &tollgate_catalog::Request<'_>, snapshot: &Snapshot) {
+    pub(crate) fn tally(
+        &self,
+        checked: &Checked<'_>,
+        request: &tollgate_catalog::Request<'_>,
+        snapshot: &Snapshot,
+    ) {
         if let Some(ledger) = self.engine.ledger.get() {
             let number = checked.stack.class;
             let class = number.and_then(|class| snapshot.classes().get(class as usize));

@@ -1,8 +1,9 @@
 //! The data plane over gRPC, on the threads of [`crate::workers`] (docs/adr/0012-grpc-without-a-framework.md).
 //!
 //! [`connection`] speaks HTTP/2 by the `h2` crate, [`call`] has a request answered, [`message`] and [`reply`] are gRPC's
-//! framing. Each service that decides is a file, with functions from message to message. [`others`] are health and
-//! reflection, which are tonic's and for everybody who may connect; for all else a token is asked for as over HTTP.
+//! framing. Each service that decides is a file, with functions from message to message. [`others`] leads to services that
+//! stream, which are tonic's: Envoy's quotas, health and reflection. The latter two are for everybody who may connect; for
+//! all else a token is asked for as over HTTP.
 
 mod authorization;
 mod batch;
@@ -11,6 +12,7 @@ mod connection;
 mod decision;
 mod message;
 mod others;
+mod rate_limit_quota_service;
 mod rate_limit_service;
 mod rate_limiter;
 mod reply;
@@ -20,6 +22,7 @@ mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
+use envoy_types::pb::envoy::service::rate_limit_quota::v3::rate_limit_quota_service_server::RateLimitQuotaServiceServer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tonic::service::Routes;
@@ -29,6 +32,7 @@ use crate::data_plane::DataPlane;
 use crate::tls::Address;
 use crate::workers::{self, Line};
 use authorization::Authorization;
+use rate_limit_quota_service::RateLimitQuotaService;
 
 pub use rate_limiter::RateLimiter;
 
@@ -40,6 +44,8 @@ const UNDER_WAY: usize = 2048;
 /// The largest message: that of a batch, and that of anything else.
 const BATCH_BYTES: usize = 1024 * 1024;
 const MESSAGE_BYTES: usize = 128 * 1024;
+/// The largest report, which has all buckets of an Envoy.
+const REPORT_BYTES: usize = 4 * 1024 * 1024;
 /// The largest head of a request.
 const HEADER_BYTES: u32 = 16 * 1024;
 /// What a client may send before it is told that there is room for more.
@@ -49,10 +55,11 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// A connection on which nothing comes is asked after so long whether anybody is there.
 const KEEPALIVE: Duration = Duration::from_mins(1);
 
-/// The services, apart from those that are tonic's.
-const SERVICES: [&str; 3] = [
+/// The services, apart from health and reflection.
+const SERVICES: [&str; 4] = [
     "tollgate.v1.RateLimiter",
     "envoy.service.ratelimit.v3.RateLimitService",
+    "envoy.service.rate_limit_quota.v3.RateLimitQuotaService",
     "envoy.service.auth.v3.Authorization",
 ];
 
@@ -79,8 +86,8 @@ impl Grpc {
         Ok(Self(Arc::new(Front {
             limiter: RateLimiter::new(plane.clone()),
             authorization: Authorization::new(plane.clone()),
+            others: streaming(plane.clone(), stop.clone()).await?,
             plane,
-            others: health_and_reflection().await?,
             places: Arc::new(Semaphore::new(UNDER_WAY)),
             stop,
         })))
@@ -95,7 +102,11 @@ impl workers::Protocol for Grpc {
     }
 }
 
-async fn health_and_reflection() -> Result<Routes, tonic_reflection::server::Error> {
+/// The services that are tonic's.
+async fn streaming(
+    plane: Arc<DataPlane>,
+    stop: watch::Receiver<bool>,
+) -> Result<Routes, tonic_reflection::server::Error> {
     let (reporter, health) = tonic_health::server::health_reporter();
     for service in SERVICES {
         reporter.set_service_status(service, ServingStatus::Serving).await;
@@ -106,8 +117,10 @@ async fn health_and_reflection() -> Result<Routes, tonic_reflection::server::Err
             .register_encoded_file_descriptor_set(tollgate_proto::ENVOY_DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
+    let quotas = RateLimitQuotaServiceServer::new(RateLimitQuotaService::new(plane, stop));
     let routes = Routes::new(health)
         .add_service(reflection().build_v1()?)
-        .add_service(reflection().build_v1alpha()?);
+        .add_service(reflection().build_v1alpha()?)
+        .add_service(quotas.max_decoding_message_size(REPORT_BYTES));
     Ok(routes.prepare())
 }

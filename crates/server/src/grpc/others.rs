@@ -1,4 +1,4 @@
-//! Services that are tonic's: health and reflection, which stream and are asked seldom.
+//! Services that are tonic's: those that stream.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -10,6 +10,7 @@ mod histogram;
 mod issuer;
 mod labels;
 mod ledger;
+mod quota_streams;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -33,6 +34,7 @@ use certificates::CertificateMetrics;
 use histogram::Histogram;
 pub use issuer::IssuerMetrics;
 use labels::{Labels, OUTCOMES, SCOPES, Slots};
+pub use quota_streams::QuotaStreamMetrics;
 
 /// Threads with a block of their own; further ones share.
 const BLOCKS: usize = 16;
@@ -109,6 +111,8 @@ pub struct Metrics {
     pub jwt: IssuerMetrics,
     /// The certificates that are served.
     pub certificates: CertificateMetrics,
+    /// What Envoys are assigned and report.
+    pub quota_streams: QuotaStreamMetrics,
 }
 
 impl Default for Metrics {
@@ -136,6 +140,7 @@ impl Default for Metrics {
             oidc: IssuerMetrics::default(),
             jwt: IssuerMetrics::default(),
             certificates: CertificateMetrics::default(),
+            quota_streams: QuotaStreamMetrics::default(),
         }
     }
 }
@@ -410,6 +415,7 @@ impl Collector for Scrape {
             ledger::encode(ledger, &mut encoder)?;
         }
         self.metrics.certificates.encode(&mut encoder)?;
+        self.metrics.quota_streams.encode(&mut encoder)?;
         self.metrics.oidc.encode("oidc", clock::now(), &mut encoder)?;
         self.metrics.jwt.encode("jwt", clock::now(), &mut encoder)
     }

@@ -9,7 +9,7 @@ pub(crate) mod json;
 mod question;
 
 pub(crate) use asked::Asked;
-pub(crate) use question::Question;
+pub(crate) use question::{MAX_ENTRIES, Question, bounded, read_entries};
 
 /// The messages.
 pub(crate) mod pb {

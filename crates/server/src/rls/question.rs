@@ -15,7 +15,7 @@ use crate::engine::{Part, Resumed, Together, Undecided};
 
 /// The most that one question may have: what is decided as one is decided under one lock.
 const MAX_DESCRIPTORS: usize = 100;
-const MAX_ENTRIES: usize = 32;
+pub(crate) const MAX_ENTRIES: usize = 32;
 /// The longest value of an entry. It may be a path or a token, which ids may not.
 const MAX_VALUE_BYTES: usize = 8192;
 /// What the domain is called among a request's descriptors.
@@ -176,14 +176,7 @@ fn read_part<'r>(
             "it has more than {MAX_ENTRIES} entries."
         )));
     }
-    let mut check = Request {
-        is_descriptor: true,
-        ..Request::new()
-    };
-    check.descriptors.push((DOMAIN, request.domain));
-    for (key, value) in &descriptor.entries {
-        read_entry(key, value, &mut check)?;
-    }
+    let mut check = read_entries(request.domain, descriptor.entries.iter().copied())?;
     let hits = descriptor
         .hits_addend
         .unwrap_or(request.hits_addend.max(1).into());
@@ -193,6 +186,22 @@ fn read_part<'r>(
         None => None,
     };
     Ok(Part { request: check, own })
+}
+
+/// The request that a descriptor's entries are of.
+pub(crate) fn read_entries<'r>(
+    domain: &'r str,
+    entries: impl Iterator<Item = (&'r str, &'r str)>,
+) -> Result<Request<'r>, Problem> {
+    let mut check = Request {
+        is_descriptor: true,
+        ..Request::new()
+    };
+    check.descriptors.push((DOMAIN, domain));
+    for (key, value) in entries {
+        read_entry(key, value, &mut check)?;
+    }
+    Ok(check)
 }
 
 /// Takes an entry for what it is named after, and besides for a descriptor.
@@ -224,7 +233,7 @@ fn id<'r>(field: &'static str, value: &'r str) -> Result<Option<&'r str>, Proble
     Request::id(field, Some(value)).map_err(|error| bad(&error))
 }
 
-fn bounded(field: &'static str, value: &str) -> Result<(), Problem> {
+pub(crate) fn bounded(field: &'static str, value: &str) -> Result<(), Problem> {
     if value.len() > MAX_VALUE_BYTES {
         return Err(bad(&RequestError::new(field, "is longer than 8192 bytes")));
     }

@@ -13,6 +13,9 @@ mod common;
 mod signer;
 
 mod authorization;
+mod load;
 mod proxy;
+mod quota;
+mod quota_filter;
 mod rate_limit;
 mod service;

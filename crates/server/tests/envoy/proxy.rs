@@ -12,12 +12,17 @@ use crate::service::Service;
 pub struct Envoy {
     child: Child,
     dir: TempDir,
-    clients: SocketAddr,
+    pub clients: SocketAddr,
 }
 
 impl Envoy {
     /// Starts Envoy by one of the files in deploy/envoy, with the addresses of this test and some more changes.
     pub fn start(file: &str, tollgate: &Server, service: &Service, changes: &[(&str, &str)]) -> Self {
+        Self::before(file, tollgate.grpc.port(), service, changes)
+    }
+
+    /// The same before another server than Tollgate.
+    pub fn before(file: &str, grpc: u16, service: &Service, changes: &[(&str, &str)]) -> Self {
         let program = std::env::var_os("ENVOY");
         let program = program.expect("ENVOY must name the program; ./test installs it and runs this");
         let path = format!("{}/../../deploy/envoy/{file}", env!("CARGO_MANIFEST_DIR"));
@@ -27,7 +32,7 @@ impl Envoy {
             (port(9901), port(0)),
             (port(10000), port(0)),
             (port(9000), port(service.address.port())),
-            (port(8081), port(tollgate.grpc.port())),
+            (port(8081), port(grpc)),
         ];
         let given = changes
             .iter()
@@ -47,6 +52,8 @@ impl Envoy {
                 "--disable-hot-restart",
                 "--log-level",
                 "warning",
+                "--component-log-level",
+                "rate_limit_quota:debug",
             ])
             .current_dir(&dir)
             .stdin(Stdio::null())
@@ -92,6 +99,13 @@ impl Envoy {
             ask = ask.header(name, value);
         }
         ask.send()
+    }
+}
+
+impl Envoy {
+    /// What it has written to its log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 }
 

@@ -2,20 +2,20 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 /// A service on a free port, for as long as the test runs.
 pub struct Service {
     pub address: SocketAddr,
-    asked: Arc<AtomicUsize>,
+    asked: Arc<Mutex<Vec<Instant>>>,
 }
 
 impl Service {
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let asked = Arc::<AtomicUsize>::default();
+        let asked = Arc::<Mutex<Vec<Instant>>>::default();
         let counted = asked.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
@@ -28,16 +28,21 @@ impl Service {
 
     /// How many requests have come through.
     pub fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+        self.asked.lock().unwrap().len()
+    }
+
+    /// When they have.
+    pub fn times(&self) -> Vec<Instant> {
+        self.asked.lock().unwrap().clone()
     }
 }
 
-fn answer(stream: TcpStream, asked: &AtomicUsize) {
+fn answer(stream: TcpStream, asked: &Mutex<Vec<Instant>>) {
     let mut writer = stream.try_clone().unwrap();
     let mut lines = BufReader::new(stream).lines();
     while let Some(Ok(line)) = lines.next() {
         if line.is_empty() {
-            asked.fetch_add(1, Ordering::SeqCst);
+            asked.lock().unwrap().push(Instant::now());
             if writer
                 .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello")
                 .is_err()

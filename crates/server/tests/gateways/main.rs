@@ -9,6 +9,7 @@
 mod common;
 
 #[path = "../envoy/service.rs"]
+#[allow(dead_code, reason = "other tests use the rest of it")]
 mod service;
 
 mod caddy;

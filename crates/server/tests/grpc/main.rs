@@ -22,6 +22,7 @@ mod frames;
 mod framing;
 mod json;
 mod quota_mode;
+mod quota_stream;
 mod reservations;
 mod services;
 mod stack;

@@ -28,6 +28,7 @@ fn each_service_says_that_it_serves() {
         "",
         "tollgate.v1.RateLimiter",
         "envoy.service.ratelimit.v3.RateLimitService",
+        "envoy.service.rate_limit_quota.v3.RateLimitQuotaService",
     ] {
         assert_eq!(health(service).unwrap(), 1, "{service}");
     }
@@ -70,6 +71,7 @@ fn reflection_lists_the_services_and_describes_them() {
         "grpc.health.v1.HealthCheckRequest",
         "envoy.service.ratelimit.v3.RateLimitService.ShouldRateLimit",
         "envoy.service.auth.v3.CheckRequest",
+        "envoy.service.rate_limit_quota.v3.RateLimitQuotaUsageReports",
     ] {
         let answer = ask(&asker, MessageRequest::FileContainingSymbol(symbol.to_owned()));
         let MessageResponse::FileDescriptorResponse(files) = answer else {
