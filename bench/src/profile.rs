@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 
+use tollgate::engine::Checked;
 use tollgate_catalog::Request;
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
@@ -44,7 +45,8 @@ pub(crate) fn run(levels: &str, count: usize) {
             ..Request::new()
         };
         let now = Timestamp::from_nanos(1_700_000_000_000_000_000 + n * 100);
-        let checked = engine.check(&snapshot, &request, Commit::Charge, now);
-        let _ = black_box(&checked);
+        let mut checked = Checked::blank(&snapshot, now);
+        let decided = engine.check_into(&snapshot, &request, Commit::Charge, &mut checked);
+        let _ = black_box((&decided, &checked));
     }
 }

@@ -187,7 +187,7 @@ struct Said {
 impl<'s> Checked<'s> {
     /// Nothing that was resolved or decided yet.
     #[inline]
-    pub(crate) fn blank(snapshot: &'s Snapshot, now: Timestamp) -> Self {
+    pub fn blank(snapshot: &'s Snapshot, now: Timestamp) -> Self {
         Self {
             stack: snapshot.blank(),
             decision: Decision::pending(),
@@ -304,13 +304,12 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
         let mut checked = Checked::blank(snapshot, now);
-        self.check_in_place(snapshot, request, commit, &mut checked)?;
+        self.check_into(snapshot, request, commit, &mut checked)?;
         Ok(checked)
     }
 
-    /// The same, into what is blank.
-    #[inline]
-    pub(crate) fn check_in_place<'s>(
+    /// The same into a blank one, where it is asked for so often that each move of it shows.
+    pub fn check_into<'s>(
         &self,
         snapshot: &'s Snapshot,
         request: &Request<'_>,
@@ -321,7 +320,7 @@ impl Engine {
         self.begin(checked, Whose::One(request), commit)
     }
 
-    /// Decides what was resolved, where the counters are. In place: it is large enough for each move of it to show.
+    /// Decides what was resolved, where the counters are.
     #[inline]
     fn begin<'s>(
         &self,

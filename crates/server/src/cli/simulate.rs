@@ -53,8 +53,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         } else {
             Commit::Charge
         };
-        let checked = engine
-            .check(&snapshot, &request, commit, at)
+        let mut checked = Checked::blank(&snapshot, at);
+        engine
+            .check_into(&snapshot, &request, commit, &mut checked)
             .map_err(|full| full.to_string())?;
         summary.take(request.org, &checked);
         if let Some((other, snapshot)) = &other {

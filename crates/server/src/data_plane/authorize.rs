@@ -48,8 +48,9 @@ pub(super) fn answer(
             ..Request::new()
         }
     };
-    let checked = plane.decide(turn, &request, How::Plain(Commit::Charge), turn.answer.take());
-    let checked = checked?;
+    let mut checked = Checked::blank(turn.snapshot(), turn.now);
+    let how = How::Plain(Commit::Charge);
+    plane.decide(turn, &request, how, turn.answer.take(), &mut checked)?;
     if !checked.decision.allowed {
         refuse(&checked, deny_403, reply);
     }

@@ -14,7 +14,7 @@ use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
 use crate::answer::{Problem, write_problem};
 use crate::check_body::{CheckBody, read_object};
-use crate::engine::{Heard, Undecided, Wait};
+use crate::engine::{Checked, Heard, Undecided, Wait};
 
 /// How many requests a batch may hold.
 pub(crate) const MAX_REQUESTS: usize = 1_000;
@@ -114,8 +114,9 @@ pub(super) fn answer(
             Commit::Charge
         };
         let mut out = Vec::new();
-        match plane.decide(turn, request, How::Plain(commit), answer) {
-            Ok(checked) => write_item(&checked, &mut out),
+        let mut checked = Checked::blank(turn.snapshot(), turn.now);
+        match plane.decide(turn, request, How::Plain(commit), answer, &mut checked) {
+            Ok(()) => write_item(&checked, &mut out),
             Err(Undecided::Waits(wait)) => {
                 items[index] = Item::Waits(wait, times);
                 waiting.entry(org).or_insert(text);

@@ -39,8 +39,8 @@ pub(super) fn answer(
         Keyed::Yes if commit == Commit::Charge => How::Held,
         Keyed::Yes | Keyed::No => How::Plain(commit),
     };
-    let checked = plane.decide(turn, &request, how, turn.answer.take());
-    let checked = checked?;
+    let mut checked = Checked::blank(turn.snapshot(), turn.now);
+    plane.decide(turn, &request, how, turn.answer.take(), &mut checked)?;
     write_head(plane, &checked, always_200, reply);
     write_item(&checked, &mut reply.body);
     if keyed == Keyed::Yes {
@@ -94,31 +94,32 @@ pub(super) enum How {
 }
 
 impl DataPlane {
-    /// Decides and counts a request, perhaps after it has waited.
+    /// Decides and counts a request, perhaps after it has waited, into a blank check.
     pub(super) fn decide<'s>(
         &self,
         turn: &'s Turn,
         request: &tollgate_catalog::Request<'_>,
         how: How,
         answer: Option<Heard>,
-    ) -> Result<Checked<'s>, Undecided> {
+        checked: &mut Checked<'s>,
+    ) -> Result<(), Undecided> {
         let started = std::time::Instant::now();
         let (snapshot, now) = (turn.snapshot(), turn.now);
         if answer.is_none() {
             self.ask_leave(request.org, now)?;
         }
-        let checked = match (how, answer) {
-            (How::Held, answer) => self.engine.check_held(snapshot, request, now, answer)?,
-            (How::Plain(commit), None) => self.engine.check(snapshot, request, commit, now)?,
+        match (how, answer) {
+            (How::Held, answer) => *checked = self.engine.check_held(snapshot, request, now, answer)?,
+            (How::Plain(commit), None) => self.engine.check_into(snapshot, request, commit, checked)?,
             (How::Plain(commit), Some(answer)) => {
-                self.engine.resume(snapshot, request, commit, now, answer)?
+                *checked = self.engine.resume(snapshot, request, commit, now, answer)?;
             }
-        };
-        if how != How::Plain(Commit::DryRun) {
-            self.metrics.observe_decision(&checked, started.elapsed());
-            self.tally(&checked, request, snapshot);
         }
-        Ok(checked)
+        if how != How::Plain(Commit::DryRun) {
+            self.metrics.observe_decision(checked, started.elapsed());
+            self.tally(checked, request, snapshot);
+        }
+        Ok(())
     }
 
     /// Adds a decision to what its org used.

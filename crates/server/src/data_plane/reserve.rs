@@ -41,7 +41,8 @@ pub(super) fn answer(
         _ => How::Held,
     };
     plane.has_room(request.org)?;
-    let checked = plane.decide(turn, &request, how, turn.answer.take())?;
+    let mut checked = Checked::blank(turn.snapshot(), turn.now);
+    plane.decide(turn, &request, how, turn.answer.take(), &mut checked)?;
     write_head(plane, &checked, always_200, reply);
     let opened = (how == How::Held).then(|| plane.open(&checked, &request, turn.snapshot(), ttl_ms));
     let opened = opened.flatten();

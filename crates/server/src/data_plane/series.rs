@@ -54,9 +54,7 @@ impl<'a, 'r> Series<'a, 'r> {
         let (plane, snapshot) = (self.plane, self.snapshot);
         plane.ask_leave(request.org, self.now)?;
         let mut checked = Checked::blank(snapshot, self.now);
-        plane
-            .engine
-            .check_in_place(snapshot, request, commit, &mut checked)?;
+        plane.engine.check_into(snapshot, request, commit, &mut checked)?;
         if commit == Commit::Charge {
             plane.metrics.count_decision(&checked);
             self.charging += 1;
