@@ -1,6 +1,7 @@
 //! The JSON of a check, and how it becomes a request. Text is borrowed from the body wherever it can be.
 
 mod message;
+mod plain;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -125,6 +126,12 @@ impl<'a> From<&'a CheckLimitRequest> for CheckBody<'a> {
 }
 
 impl<'a> CheckBody<'a> {
+    /// Reads its JSON.
+    pub fn read(json: &'a [u8]) -> Result<Self, serde_json::Error> {
+        let plain = std::str::from_utf8(json).ok().and_then(plain::read);
+        plain.map_or_else(|| read_object(json), Ok)
+    }
+
     /// Whether nothing is to be charged.
     pub fn dry_run(&self) -> bool {
         self.dry_run.unwrap_or(false)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use indicatif::{ProgressBar, ProgressStyle};
 use tollgate_core::Timestamp;
 
-use crate::check_body::{At, CheckBody, read_object};
+use crate::check_body::{At, CheckBody};
 
 /// A file of recorded requests, or standard input.
 pub(crate) struct Recording {
@@ -82,8 +82,8 @@ impl Recording {
                 continue;
             }
             let place = |message: String| format!("{}:{}: {message}", self.name, self.line_number);
-            let body: CheckBody<'_> =
-                read_object(&self.line).map_err(|error| place(format!("not a recorded request: {error}")))?;
+            let body = CheckBody::read(&self.line)
+                .map_err(|error| place(format!("not a recorded request: {error}")))?;
             let at = body.at().ok_or_else(|| place("`at` is missing".to_owned()))?;
             let at = timestamp(at).map_err(place)?;
             if at < self.latest {

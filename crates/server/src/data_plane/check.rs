@@ -10,7 +10,7 @@ use super::keyed::{Keyed, kept_until};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered, query_value};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers};
-use crate::check_body::{BodyError, CheckBody, read_object};
+use crate::check_body::{BodyError, CheckBody};
 use crate::engine::{Checked, Heard, Undecided, Wait};
 use crate::ledger::Used;
 use crate::reservations::{Bill, OrgMark, Undo};
@@ -235,7 +235,7 @@ pub(super) fn read(body: &[u8]) -> Result<CheckBody<'_>, Problem> {
 
 /// Reads the JSON of a check or a reserve. `at` belongs to recorded traffic and is no field of a live one.
 pub(super) fn read_any(body: &[u8]) -> Result<CheckBody<'_>, Problem> {
-    let body: CheckBody<'_> = read_object(body)
+    let body = CheckBody::read(body)
         .map_err(|error| Problem::bad_request(format!("The body is not a check: {error}.")))?;
     if body.at().is_some() {
         return Err(Problem::bad_request(
