@@ -60,7 +60,8 @@ impl Other {
             domain: domain.to_owned(),
             bucket_quota_usages: usages,
         };
-        self.reports.send(report).unwrap();
+        // If the stream has ended, what comes next will tell.
+        let _ = self.reports.send(report);
     }
 
     fn next(&mut self) -> Result<Vec<BucketAction>, Status> {
@@ -225,7 +226,7 @@ fn who_does_not_take_assignments_is_left_alone() {
 fn limits_that_are_too_short_are_not_assigned() {
     let policies = "
 policies:
-  - {id: log, scope: org, algorithm: sliding_log, limit: 1000, window: 1h, match: {kind: log}}
+  - {id: log, scope: org, algorithm: sliding_window_log, limit: 1000, window: 1h, match: {kind: log}}
   - {id: second, scope: org, algorithm: fixed_window, limit: 1000, window: 1s, match: {kind: second}}
   - {id: small, scope: org, algorithm: token_bucket, limit: 1000, window: 1s, match: {kind: small}}
 ";
@@ -267,15 +268,18 @@ fn in_a_fleet_all_streams_together_are_assigned_no_more_than_there_is() {
     let policies = file_of(&[hourly("org", "org", 1_000, "failMode: closed")]);
     let nodes = [(); 2].map(|()| Server::start(&policies, &["--redis", &redis.url()]));
     let mut envoys = nodes.each_ref().map(Other::of);
-    let mut assigned = 0;
+    let mut assigned = [0; 2];
+    let mut last = [0; 2];
     for turn in 0..10 {
-        let envoy = &mut envoys[turn % 2];
-        envoy.report("edge", vec![usage(&[("org", "acme")], 0, 200)]);
+        let which = turn % 2;
+        let envoy = &mut envoys[which];
+        envoy.report("edge", vec![usage(&[("org", "acme")], last[which], 200)]);
         let actions = all(&envoy.next().unwrap());
-        assigned += actions
-            .iter()
-            .filter_map(|said| said.parse::<u64>().ok())
-            .sum::<u64>();
+        last[which] = actions.iter().filter_map(|said| said.parse::<u64>().ok()).sum();
+        assigned[which] += last[which];
     }
-    assert!((700..=1_000).contains(&assigned), "{assigned}");
+    assert!(
+        (700..=1_000).contains(&(assigned[0] + assigned[1])),
+        "{assigned:?}"
+    );
 }
