@@ -152,3 +152,78 @@ fn slack(rule: &Rule, accuracy: Accuracy) -> u64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate_catalog::Request;
+    use tollgate_catalog::document::parse_policy_set;
+    use tollgate_core::{KeySeed, Timestamp};
+    use tollgate_counters::Commit;
+
+    use super::*;
+    use crate::engine::Engine;
+
+    /// A beginning of an hour.
+    const HOUR_S: u64 = 1_700_000_000 / 3_600 * 3_600;
+
+    fn engine(policy: &str) -> Engine {
+        let set = parse_policy_set(&format!("policies:\n  - {{id: org, scope: org, {policy}}}\n"));
+        let engine = set.and_then(|set| Engine::new(&set, KeySeed(1, 2), 100, false));
+        engine.unwrap_or_else(|problems| panic!("{problems:?}"))
+    }
+
+    fn after(millis: u64) -> Timestamp {
+        Timestamp::from_nanos((HOUR_S * 1_000 + millis) * 1_000_000)
+    }
+
+    fn acme(cost: u64) -> Request<'static> {
+        Request {
+            org: Some("acme"),
+            cost,
+            ..Request::new()
+        }
+    }
+
+    fn terms(engine: &Engine, now: Timestamp) -> Terms {
+        let snapshot = engine.snapshot_full();
+        let seen = engine.check(&snapshot, &acme(0), Commit::DryRun, now);
+        let seen = seen.unwrap_or_else(|undecided| panic!("{undecided}"));
+        Terms::of(&seen, 1).unwrap_or_else(|| panic!("it is limited"))
+    }
+
+    #[test]
+    fn what_is_spent_of_a_bucket_at_the_last_instant_is_not_there_for_others() {
+        let engine = engine("algorithm: token_bucket, limit: 600, window: 1m, burst: 600");
+        for taken_before in [0, 100, 150] {
+            let now = after(taken_before * 1_000_000);
+            let snapshot = engine.snapshot_full();
+            let _ = engine.check(&snapshot, &acme(taken_before), Commit::Charge, now);
+            let terms = terms(&engine, now);
+            assert_eq!(terms.ttl_s, TTL_S);
+            let (requests, runtime) = (terms.room, tokio::runtime::Builder::new_current_thread().build());
+            let request = acme(requests);
+            let lease = engine.lease_in_time(&snapshot, &request, &terms.extras, now);
+            let leased = runtime.map(|runtime| runtime.block_on(lease));
+            let Ok(Ok(leased)) = leased else {
+                panic!("it is not decided");
+            };
+            assert!(leased.decision.allowed && terms.hold(&leased, requests));
+            let last = now.saturating_add(Nanos::from(2 * TTL_S * SECOND_NS));
+            let seen = engine.check(&snapshot, &acme(0), Commit::DryRun, last);
+            let left = seen.ok().and_then(|seen| seen.decision.remaining);
+            assert_eq!(left, Some(600 - requests), "after {taken_before}");
+        }
+    }
+
+    #[test]
+    fn an_assignment_is_over_before_the_end_of_its_window() {
+        let engine = engine("algorithm: fixed_window, limit: 600, window: 1h");
+        let before_end = |millis: u64| terms(&engine, after(3_600_000 - millis));
+        assert_eq!((before_end(60_000).ttl_s, before_end(60_000).room), (TTL_S, 600));
+        assert_eq!(before_end(19_999).ttl_s, 9);
+        assert_eq!(before_end(2_000).ttl_s, 1);
+        let none = before_end(1_999);
+        assert_eq!((none.ttl_s, none.room, none.wait_ns), (0, 0, 1_999_000_000));
+        assert_eq!(before_end(60_000).slack, 30);
+    }
+}
