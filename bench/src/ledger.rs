@@ -144,6 +144,7 @@ async fn told(repository: &Repository, number: i64, asks: &[Ask], usage: &[Usage
         now: clock::now(),
         asks,
         usage,
+        refunds: &[],
         alerts: &[],
     };
     let started = Instant::now();
