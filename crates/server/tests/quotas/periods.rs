@@ -1,6 +1,7 @@
 //! The turn of a period: what was used before it counts no longer, and nothing of it is used after.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use crate::common::{Server, wait_for};
 use crate::postgres::Postgres;
@@ -35,15 +36,21 @@ fn a_period_turns_with_postgres() {
 
 /// A row's period runs to the end that it was opened with. So one that is to end soon is one whose row says so.
 fn turn(mut server: Server, update: impl Fn(&str)) {
+    const LEFT: u64 = 5;
+
     assert_eq!(spend(&server, "acme", 30), 30);
-    update("ends = (NOW + 5) * 1000000000");
+    let began = Instant::now();
+    update(&format!("ends = (NOW + {LEFT}) * 1000000000"));
     server.restart("TERM");
     let rest = spend(&server, "acme", LIMIT + 10);
-    if rest == LIMIT {
-        // It took so long to start that the period was over.
+    // The database tells whole seconds.
+    if began.elapsed() < Duration::from_secs(LEFT - 1) {
+        assert_eq!(rest, LIMIT - 30);
+    } else {
+        // On a machine this slow the period may have turned meanwhile, once.
+        assert!((LIMIT - 30..=2 * LIMIT - 30).contains(&rest), "{rest}");
         return;
     }
-    assert_eq!(rest, 20);
     wait_for("the next period", || {
         (spend(&server, "acme", 1) == 1).then_some(())
     });
