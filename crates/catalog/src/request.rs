@@ -108,14 +108,14 @@ impl<'a> Request<'a> {
     }
 
     /// What the request costs in a unit; without a name, its plain cost.
+    #[inline]
     pub fn cost_in(&self, unit: Option<&str>) -> u64 {
-        match unit {
-            None => self.cost,
-            Some(unit) => self
-                .costs
-                .iter()
-                .find(|(name, _)| *name == unit)
-                .map_or(0, |(_, cost)| *cost),
-        }
+        unit.map_or(self.cost, |unit| self.cost_of(unit))
+    }
+
+    #[inline(never)]
+    fn cost_of(&self, unit: &str) -> u64 {
+        let mut costs = self.costs.iter();
+        costs.find(|(name, _)| *name == unit).map_or(0, |(_, cost)| *cost)
     }
 }

@@ -22,8 +22,9 @@ impl KeySeed {
     /// Hashes one id.
     #[inline]
     pub fn id(self, bytes: &[u8]) -> IdHash {
+        let shared = SharedSeed::global_random();
         let lane = |seed: u64| {
-            let state = SeedableRandomState::with_seed(seed, SharedSeed::global_random());
+            let state = SeedableRandomState::with_seed(seed, shared);
             let mut hasher = state.build_hasher();
             hasher.write(bytes);
             hasher.finish()

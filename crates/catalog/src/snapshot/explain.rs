@@ -126,16 +126,10 @@ impl Snapshot {
     /// Every limit there is, with why it applies to the request or does not.
     pub fn explain<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Vec<Explanation<'s>> {
         let catalogue = &*self.catalogue;
-        let mut lookup = catalogue.look_up(request);
+        let lookup = catalogue.look_up(request);
         let (org, common) = (lookup.org, lookup.common);
-        let mut judge = |limit: &'s Limit| {
-            let verdict = limit.applies(
-                request,
-                &mut lookup.ids,
-                &lookup.routes,
-                lookup.class,
-                lookup.place,
-            );
+        let judge = |limit: &'s Limit| {
+            let verdict = limit.applies(request, &lookup.ids, &lookup.routes, lookup.class, lookup.place);
             Explanation {
                 limit,
                 verdict: verdict.map_or_else(Verdict::Skipped, |_| Verdict::Applies),

@@ -1,4 +1,4 @@
-//! The hashed ids of one request, each made once and only if a limit asks for it.
+//! The hashed ids of one request, each made once.
 
 use std::net::IpAddr;
 
@@ -29,6 +29,8 @@ impl Member {
     }
 }
 
+/// What is known of a request's org, app, key and user by their hashes. All are hashed before anything else is done
+/// with a request: most limits ask for them, and while memory is waited for that holds an id, the org is looked up.
 pub(super) struct Ids<'r, 'a> {
     seed: KeySeed,
     request: &'r Request<'a>,
@@ -37,40 +39,33 @@ pub(super) struct Ids<'r, 'a> {
     pub(super) known: IdHash,
     /// The org's, by which it is counted: another one for its test keys.
     pub(super) org: IdHash,
-    app: Option<IdHash>,
-    key: Option<IdHash>,
-    user: Option<IdHash>,
+    members: [Option<IdHash>; 4],
 }
 
 impl<'r, 'a> Ids<'r, 'a> {
     #[inline]
     pub(super) fn new(seed: KeySeed, request: &'r Request<'a>) -> Self {
+        let hash = |id: Option<&str>| id.map(|id| seed.id(id.as_bytes()));
+        let [key, user, app] = [request.key, request.user, request.app].map(hash);
         let known = seed.id(request.org.unwrap_or_default().as_bytes());
+        let org = if request.test { known.apart() } else { known };
         Self {
             seed,
             request,
             known,
-            org: if request.test { known.apart() } else { known },
-            app: None,
-            key: None,
-            user: None,
+            org,
+            members: [request.org.map(|_| org), app, key, user],
         }
     }
 
     /// The hash of one of the request's ids.
     #[inline]
-    pub(super) fn member(&mut self, member: Member) -> Option<IdHash> {
-        let (id, hash) = match member {
-            Member::Org => return self.request.org.map(|_| self.org),
-            Member::App => (self.request.app?, &mut self.app),
-            Member::Key => (self.request.key?, &mut self.key),
-            Member::User => (self.request.user?, &mut self.user),
-        };
-        Some(*hash.get_or_insert_with(|| self.seed.id(id.as_bytes())))
+    pub(super) fn member(&self, member: Member) -> Option<IdHash> {
+        self.members[member as usize]
     }
 
     /// The hash of what the request has in a dimension that is neither global nor the endpoint.
-    pub(super) fn get(&mut self, dimension: &Dimension, prefixes: (u8, u8)) -> Option<IdHash> {
+    pub(super) fn get(&self, dimension: &Dimension, prefixes: (u8, u8)) -> Option<IdHash> {
         if let Some(member) = Member::of(dimension) {
             return self.member(member);
         }

@@ -211,7 +211,7 @@ impl Limit {
 
     /// Its counter for a request that has such an id.
     #[inline]
-    pub(super) fn member_key(&self, member: Member, ids: &mut Ids<'_, '_>) -> Option<(CounterKey, u64)> {
+    pub(super) fn member_key(&self, member: Member, ids: &Ids<'_, '_>) -> Option<(CounterKey, u64)> {
         let id = ids.member(member)?;
         let mut key = CounterKey::new(self.counter);
         if member != Member::Org {
@@ -224,7 +224,7 @@ impl Limit {
     pub(super) fn applies(
         &self,
         request: &Request<'_>,
-        ids: &mut Ids<'_, '_>,
+        ids: &Ids<'_, '_>,
         routes: &Matches,
         class: Option<u32>,
         place: Option<Place>,
@@ -263,11 +263,7 @@ impl Limit {
     }
 
     /// Its counter for a request, whether it is for the request or not.
-    pub(super) fn key(
-        &self,
-        request: &Request<'_>,
-        ids: &mut Ids<'_, '_>,
-    ) -> Result<(CounterKey, u64), Skip> {
+    pub(super) fn key(&self, request: &Request<'_>, ids: &Ids<'_, '_>) -> Result<(CounterKey, u64), Skip> {
         if let Some(member) = self.member {
             let lacks = || Skip::Lacks(self.dimensions[0].clone());
             return self.member_key(member, ids).ok_or_else(lacks);

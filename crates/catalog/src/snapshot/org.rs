@@ -80,12 +80,15 @@ impl ResetEntry {
 impl OrgEntry {
     /// A limit's counter for a request, among those since it was emptied.
     #[inline]
-    pub(super) fn after_resets(
-        &self,
-        mut key: CounterKey,
-        limit: &Limit,
-        request: &Request<'_>,
-    ) -> CounterKey {
+    pub(super) fn after_resets(&self, key: CounterKey, limit: &Limit, request: &Request<'_>) -> CounterKey {
+        if self.resets.is_empty() {
+            return key;
+        }
+        self.apart_since_resets(key, limit, request)
+    }
+
+    #[inline(never)]
+    fn apart_since_resets(&self, mut key: CounterKey, limit: &Limit, request: &Request<'_>) -> CounterKey {
         for reset in self.resets.iter() {
             if reset.concerns(limit, request) {
                 key = key.and(reset.hash);
@@ -106,7 +109,11 @@ impl OrgEntry {
         if self.users.is_empty() {
             return None;
         }
-        let user = user?;
+        self.find_user(user?)
+    }
+
+    #[inline(never)]
+    fn find_user(&self, user: &str) -> Option<&UserEntry> {
         self.users.iter().find(|known| &*known.id == user)
     }
 

@@ -85,9 +85,9 @@ impl Snapshot {
     /// The stack of a request that only a limit of its own applies to.
     pub fn resolve_own<'s>(&'s self, limit: &'s Limit, request: &Request<'_>) -> Stack<'s> {
         let mut stack = self.blank();
-        let mut lookup = self.catalogue.look_up(request);
+        let lookup = self.catalogue.look_up(request);
         let org = lookup.org;
-        stack.push(limit, org, request, &mut lookup);
+        stack.push(limit, org, request, &lookup);
         stack
     }
 }
@@ -113,7 +113,7 @@ impl Catalogue {
 
     /// Fills a stack by these policies alone.
     fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp, stack: &mut Stack<'s>) {
-        let mut lookup = self.look_up(request);
+        let lookup = self.look_up(request);
         let (org, common) = (lookup.org, lookup.common);
         stack.tier = &common.tiers[org.tier as usize];
         stack.tier_index = org.tier;
@@ -128,24 +128,16 @@ impl Catalogue {
                 continue;
             }
             let limit = org.replacement(*index, request, now, common).unwrap_or(limit);
-            stack.push(limit, org, request, &mut lookup);
-        }
-        if let Some(user) = user {
-            push_plan(user, request, now, &mut lookup, stack);
-        }
-        if !org.extras.is_empty() {
-            for extra in org.extras_for(request, now, common) {
-                stack.push(extra, org, request, &mut lookup);
-            }
+            stack.push(limit, org, request, &lookup);
         }
         if user.is_some() || !org.extras.is_empty() {
-            stack.sort();
+            push_own(user, request, now, &lookup, stack);
         }
         if !stack.replaced.is_empty() {
             stack.leave_out_replaced();
         }
         if common.remembers {
-            stack.start_from_former(org, request, now, &mut lookup.ids);
+            stack.start_from_former(org, request, now, &lookup.ids);
         }
     }
 
@@ -155,9 +147,10 @@ impl Catalogue {
         let ids = Ids::new(sets.active.seed, request);
         let org = request.org.and_then(|org| self.orgs.get(ids.known, org, sets));
         let (org, common) = sets.deciding(org, request.org);
-        let (routes, class) = match &request.endpoint {
-            Some(endpoint) => match_routes(endpoint, org, common),
-            None => (Matches::new(), None),
+        let mut routes = Matches::new();
+        let class = match &request.endpoint {
+            Some(endpoint) => match_routes(endpoint, org, common, &mut routes),
+            None => None,
         };
         let is_descriptor = request.is_descriptor;
         let place = is_descriptor.then(|| common.descriptors.find(&request.descriptors));
@@ -172,40 +165,51 @@ impl Catalogue {
     }
 }
 
-/// The routes that an endpoint matches, and the number of its class.
+/// Finds the routes that an endpoint matches, and the number of its class.
 #[inline(never)]
-fn match_routes(endpoint: &Endpoint<'_>, org: &OrgEntry, common: &Common) -> (Matches, Option<u32>) {
+fn match_routes(
+    endpoint: &Endpoint<'_>,
+    org: &OrgEntry,
+    common: &Common,
+    routes: &mut Matches,
+) -> Option<u32> {
     let classes = common.classes.matches(endpoint);
-    let class = classes.first().map(|entry| common.class_of[*entry as usize]);
-    let mut routes = common.routes.matches(endpoint);
+    *routes = common.routes.matches(endpoint);
     if let Some(own) = &org.routes {
         routes.extend(own.matches(endpoint));
     }
-    (routes, class)
+    classes.first().map(|entry| common.class_of[*entry as usize])
 }
 
-/// Adds the limits on users of the tier that a user is on by themselves.
+/// Adds what an org has beside its tier: the limits on users of the tier that a user is on by themselves, and limits of
+/// its own.
 #[inline(never)]
-fn push_plan<'s>(
-    user: &'s UserEntry,
+fn push_own<'s>(
+    user: Option<&'s UserEntry>,
     request: &Request<'_>,
     now: Timestamp,
-    lookup: &mut Lookup<'s, '_, '_>,
+    lookup: &Lookup<'s, '_, '_>,
     stack: &mut Stack<'s>,
 ) {
     let (org, common) = (lookup.org, lookup.common);
-    for index in &common.tiers[user.tier as usize].limits {
-        let limit = &common.limits[*index as usize];
-        if !limit.counts_users() {
-            continue;
-        }
-        let limit = org.replacement(*index, request, now, common).unwrap_or(limit);
-        let before = stack.levels.len();
-        stack.push(limit, org, request, lookup);
-        if let Some(level) = stack.levels.get_mut(before) {
-            level.calendar.anchor = user.anchor;
+    if let Some(user) = user {
+        for index in &common.tiers[user.tier as usize].limits {
+            let limit = &common.limits[*index as usize];
+            if !limit.counts_users() {
+                continue;
+            }
+            let limit = org.replacement(*index, request, now, common).unwrap_or(limit);
+            let before = stack.levels.len();
+            stack.push(limit, org, request, lookup);
+            if let Some(level) = stack.levels.get_mut(before) {
+                level.calendar.anchor = user.anchor;
+            }
         }
     }
+    for extra in org.extras_for(request, now, common) {
+        stack.push(extra, org, request, lookup);
+    }
+    stack.sort();
 }
 
 impl<'s> Stack<'s> {
@@ -219,10 +223,10 @@ impl<'s> Stack<'s> {
         limit: &'s Limit,
         org: &'s OrgEntry,
         request: &Request<'_>,
-        lookup: &mut Lookup<'_, '_, '_>,
+        lookup: &Lookup<'_, '_, '_>,
     ) {
         let counter = match limit.plain_member() {
-            Some(member) => limit.member_key(member, &mut lookup.ids),
+            Some(member) => limit.member_key(member, &lookup.ids),
             None => self.counter(limit, request, lookup),
         };
         let Some((key, home)) = counter else {
@@ -253,15 +257,9 @@ impl<'s> Stack<'s> {
         &mut self,
         limit: &'s Limit,
         request: &Request<'_>,
-        lookup: &mut Lookup<'_, '_, '_>,
+        lookup: &Lookup<'_, '_, '_>,
     ) -> Option<(CounterKey, u64)> {
-        let applies = limit.applies(
-            request,
-            &mut lookup.ids,
-            &lookup.routes,
-            lookup.class,
-            lookup.place,
-        );
+        let applies = limit.applies(request, &lookup.ids, &lookup.routes, lookup.class, lookup.place);
         if matches!(applies, Err(Skip::Off)) && limit.place.is_some() {
             // A limit of 0 that is off says that there is none, not that there is no end.
             self.unlimited = limit.rule.limit > 0;
@@ -328,7 +326,7 @@ impl<'s> Stack<'s> {
         org: &'s OrgEntry,
         request: &Request<'_>,
         now: Timestamp,
-        ids: &mut Ids<'_, '_>,
+        ids: &Ids<'_, '_>,
     ) {
         for (level, limit) in self.limits.iter().enumerate() {
             let own = (self.levels[level].key, self.levels[level].home);

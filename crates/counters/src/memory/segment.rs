@@ -1,7 +1,7 @@
 //! A small open-addressed table of cells: the unit that grows, splits and is swept.
 //!
-//! Three entries and their tags make a group of 128 bytes, the two cache lines that processors fetch together:
-//! a look-up usually waits for memory once. A segment grows by an eighth at a time, which keeps it 70 to 80
+//! Three entries and their states make a group of 128 bytes, two cache lines that a look-up asks for together: it
+//! usually waits for memory once. A segment grows by an eighth at a time, which keeps it 70 to 80
 //! percent full, and never holds more than [`Segment::MAX`] cells, which bounds what a single growth or split
 //! can cost.
 
@@ -12,12 +12,9 @@ pub(super) type Identity = [u32; 3];
 
 const SLOTS: usize = 3;
 const EMPTY: u8 = 0;
+const TAKEN: u8 = 1;
 /// A removed slot of a group that was once full: look-ups must go on past it.
-const GRAVE: u8 = 1;
-/// What the tag word holds beyond the slots.
-const PADDING: u8 = 2;
-const LOW_BITS: u64 = 0x0101_0101_0101_0101;
-const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+const GRAVE: u8 = 2;
 
 #[derive(Clone, Copy)]
 struct Entry {
@@ -30,18 +27,30 @@ struct Entry {
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 struct Group {
-    tags: [u8; 8],
+    states: [u8; SLOTS],
     entries: [Entry; SLOTS],
 }
 
 const EMPTY_GROUP: Group = Group {
-    tags: [EMPTY, EMPTY, EMPTY, PADDING, PADDING, PADDING, PADDING, PADDING],
+    states: [EMPTY; SLOTS],
     entries: [Entry {
         identity: [0; 3],
         expires: 0,
         cell: Cell([0; 3]),
     }; SLOTS],
 };
+
+impl Group {
+    /// The place of an entry. All are compared before any is chosen: to choose by what the first line says would be to
+    /// wait for the second one after it.
+    #[inline]
+    fn find(&self, identity: Identity) -> Option<usize> {
+        let is =
+            |index: usize| u8::from(self.entries[index].identity == identity) & self.states[index] & TAKEN;
+        let found = is(0) | is(1) << 1 | is(2) << 2;
+        (found != 0).then(|| found.trailing_zeros() as usize)
+    }
+}
 
 /// Where a cell was found. Good until the segment is next inserted into or swept.
 #[derive(Debug, Clone, Copy)]
@@ -68,19 +77,12 @@ impl Segment {
     #[inline]
     pub(super) fn find(&self, identity: Identity) -> Option<Slot> {
         let mut group = home(identity, self.groups.len());
-        let tag = tag_of(identity);
         for _ in 0..self.groups.len() {
             let candidates = &self.groups[group];
-            let tags = u64::from_le_bytes(candidates.tags);
-            let mut matches = bytes_equal(tags, tag);
-            while matches != 0 {
-                let index = (matches.trailing_zeros() / 8) as usize;
-                if candidates.entries[index].identity == identity {
-                    return Some(slot(group, index));
-                }
-                matches &= matches - 1;
+            if let Some(index) = candidates.find(identity) {
+                return Some(slot(group, index));
             }
-            if bytes_equal(tags, EMPTY) != 0 {
+            if candidates.states.contains(&EMPTY) {
                 return None;
             }
             group = next(group, self.groups.len());
@@ -122,11 +124,11 @@ impl Segment {
         let Some(swept) = self.groups.get_mut(group) else {
             return;
         };
-        let full = !swept.tags.contains(&EMPTY);
+        let full = !swept.states.contains(&EMPTY);
         for index in 0..SLOTS {
-            if swept.tags[index] >= 0x80 && swept.entries[index].expires <= now_tick {
+            if swept.states[index] == TAKEN && swept.entries[index].expires <= now_tick {
                 forgotten(swept.entries[index].cell);
-                swept.tags[index] = if full { GRAVE } else { EMPTY };
+                swept.states[index] = if full { GRAVE } else { EMPTY };
                 self.graves += usize::from(full);
                 self.len -= 1;
             }
@@ -181,9 +183,9 @@ impl Segment {
         let mut group = home(entry.identity, groups);
         loop {
             let candidates = &mut self.groups[group];
-            if let Some(index) = candidates.tags[..SLOTS].iter().position(|tag| *tag < 0x80) {
-                self.graves -= usize::from(candidates.tags[index] == GRAVE);
-                candidates.tags[index] = tag_of(entry.identity);
+            if let Some(index) = candidates.states.iter().position(|state| *state != TAKEN) {
+                self.graves -= usize::from(candidates.states[index] == GRAVE);
+                candidates.states[index] = TAKEN;
                 candidates.entries[index] = entry;
                 self.len += 1;
                 return;
@@ -195,9 +197,8 @@ impl Segment {
 
 fn entries(groups: &[Group]) -> impl Iterator<Item = &Entry> {
     groups.iter().flat_map(|group| {
-        let used = group.tags.iter().map(|tag| *tag >= 0x80);
-        used.zip(&group.entries)
-            .filter_map(|(used, entry)| used.then_some(entry))
+        let all = group.states.iter().zip(&group.entries);
+        all.filter_map(|(state, entry)| (*state == TAKEN).then_some(entry))
     })
 }
 
@@ -235,20 +236,6 @@ fn home(identity: Identity, groups: usize) -> usize {
 #[inline]
 fn next(group: usize, groups: usize) -> usize {
     if group + 1 == groups { 0 } else { group + 1 }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "seven bits are meant")]
-#[inline]
-fn tag_of(identity: Identity) -> u8 {
-    (identity[1] as u8) | 0x80
-}
-
-/// A word whose lowest set bit marks the first byte of `word` equal to `byte`. Bytes above a match may be
-/// marked by a borrow; comparing identities weeds those out, and for emptiness only "any" is asked.
-#[inline]
-fn bytes_equal(word: u64, byte: u8) -> u64 {
-    let differing = word ^ (LOW_BITS * u64::from(byte));
-    differing.wrapping_sub(LOW_BITS) & !differing & HIGH_BITS
 }
 
 #[cfg(test)]
