@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tollgate::clock;
-use tollgate::engine::{Engine, random_seed};
+use tollgate::engine::{Checked, Engine, Undecided, random_seed};
 use tollgate::ledger::{Keeping, Ledger};
 use tollgate_catalog::Request;
 use tollgate_catalog::document::parse_policy_set;
@@ -90,24 +90,48 @@ async fn against_a_window(quota: &Engine) -> f64 {
 
 /// Decisions a second.
 async fn spend(engine: &Engine) -> f64 {
+    let (started, mut decisions) = (Instant::now(), 0_u32);
+    while started.elapsed() < ROUND {
+        decide(engine, 256).await;
+        decisions += 256;
+    }
+    f64::from(decisions) / started.elapsed().as_secs_f64()
+}
+
+/// Decides as the data plane does: in place, and with a wait where one must be.
+async fn decide(engine: &Engine, count: usize) {
     let request = Request {
         org: Some("acme"),
         key: Some("k1"),
         ..Request::new()
     };
     let snapshot = engine.snapshot_full();
-    let (started, mut decisions) = (Instant::now(), 0_u32);
-    while started.elapsed() < ROUND {
-        for _ in 0..256 {
-            let now = clock::now();
-            let checked = engine
-                .check_in_time(&snapshot, &request, Commit::Charge, now)
-                .await;
-            assert!(checked.is_ok_and(|checked| checked.decision.allowed));
+    for _ in 0..count {
+        let now = clock::now();
+        let mut checked = Checked::blank(&snapshot, now);
+        match engine.check_into(&snapshot, &request, Commit::Charge, &mut checked) {
+            Err(Undecided::Waits(wait)) => {
+                let decided = engine.check_after(wait, &snapshot, &request, Commit::Charge, now);
+                assert!(decided.await.is_ok_and(|checked| checked.decision.allowed));
+            }
+            decided => assert!(decided.is_ok() && checked.decision.allowed),
         }
-        decisions += 256;
     }
-    f64::from(decisions) / started.elapsed().as_secs_f64()
+}
+
+/// One of the two alone, for `callgrind`.
+pub(crate) fn profile(what: &str, count: usize) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        if what == "window" {
+            return decide(&engine("algorithm: fixed_window, window: 1d"), count).await;
+        }
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = format!("sqlite:{}", directory.path().join("ledger.sqlite3").display());
+        let (quota, keeping) = open(&file).await;
+        decide(&quota, count).await;
+        keeping.end().await;
+    });
 }
 
 /// How long it takes to tell what orgs used, and what was spent of their quotas: each time all of them.

@@ -53,12 +53,13 @@ fn main() {
                 .unwrap_or(1_000_000);
             match levels.as_str() {
                 "org" => profile::compile(count),
+                "quota" | "window" => ledger::profile(&levels, count),
                 levels => profile::run(levels, count),
             }
         }
         Some(other) => {
             eprintln!(
-                "there is no benchmark `{other}`; there are peers, counters, memory, threads, catalogue, ledger, fleet [hot|rate|steady|http], profile LEVELS|org COUNT"
+                "there is no benchmark `{other}`; there are peers, counters, memory, threads, catalogue, ledger, fleet [hot|rate|steady|http], profile LEVELS|org|quota|window COUNT"
             );
             std::process::exit(2);
         }

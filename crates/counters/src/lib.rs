@@ -8,4 +8,4 @@ pub mod redis;
 pub mod shared;
 mod sync;
 
-pub use memory::{Commit, Held, Holds, MemoryStore, Places, StoreFull, Within};
+pub use memory::{Commit, Held, Holds, MemoryStore, OfLedger, StoreFull, Within};

@@ -22,7 +22,7 @@ use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{CounterKey, Decision, Former, KeySeed, Level, Mode, Timestamp};
 use tollgate_counters::shared::node::{Answer, Charges};
 use tollgate_counters::shared::{self, SharedStore};
-use tollgate_counters::{Commit, Holds, MemoryStore, StoreFull, Within};
+use tollgate_counters::{Commit, Holds, MemoryStore, OfLedger, StoreFull, Within};
 
 use crate::answer::Problem;
 use crate::clock;
@@ -364,29 +364,29 @@ impl Engine {
         Ok(())
     }
 
-    /// Has the store decide a stack: within what a ledger allows if `let_off` says for which quotas it need not, and with
-    /// what is charged held if it may be given back.
+    /// Has the store decide a stack: within what a ledger allows if it keeps the quotas, and with what is charged held if
+    /// it may be given back.
     #[inline]
     pub(crate) fn decide_in_store(
         &self,
         (levels, formers): (&[Level<'_>], &[Former<'_>]),
         now: Timestamp,
         commit: Commit,
-        let_off: Option<&[usize]>,
+        quotas: Option<&mut OfLedger<'_>>,
         deciding: &mut Deciding<'_>,
     ) -> Result<Within, StoreFull> {
         let decision = &mut *deciding.decision;
-        match (&mut deciding.held, let_off) {
-            (Some(holds), let_off) if commit == Commit::Charge => {
+        match (&mut deciding.held, quotas) {
+            (Some(holds), quotas) if commit == Commit::Charge => {
                 self.store
-                    .decide_held((levels, formers), now, decision, let_off, holds)
+                    .decide_held((levels, formers), now, decision, quotas, holds)
             }
-            (_, Some(let_off)) => self
+            (_, Some(quotas)) => self
                 .store
-                .decide_within(levels, formers, now, commit, decision, let_off),
+                .decide_within(levels, formers, now, commit, decision, quotas),
             (_, None) => {
                 self.store.decide(levels, formers, now, commit, decision)?;
-                Ok(Within::Decided(tollgate_counters::Places::new()))
+                Ok(Within::Decided)
             }
         }
     }

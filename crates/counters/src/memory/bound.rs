@@ -17,8 +17,6 @@ pub(super) trait Bound {
     fn charged(&mut self, place: usize, level: &Level<'_>, cell: Cell);
     /// Takes what was charged and may be given back.
     fn held(&mut self, _: Held) {}
-    /// What it found.
-    fn places(self) -> Places;
 }
 
 /// None.
@@ -35,46 +33,63 @@ impl Bound for Unbounded {
 
     #[inline]
     fn charged(&mut self, _: usize, _: &Level<'_>, _: Cell) {}
-
-    #[inline]
-    fn places(self) -> Places {
-        Places::new()
-    }
 }
 
-/// What a ledger allows.
-pub(super) struct OfLedger<'a> {
+/// What a ledger allows of a stack's quotas.
+#[derive(Debug)]
+pub struct OfLedger<'a> {
     let_off: &'a [usize],
     /// Of some quota nobody knows yet what was used in its period.
     unknown: bool,
-    /// Quotas that are short, and once the stack is decided those that run low.
     places: Places,
 }
 
 impl<'a> OfLedger<'a> {
-    /// For all quotas of a stack but those that are let off.
+    /// For all quotas but those that are let off.
     #[inline]
-    pub(super) fn new(let_off: &'a [usize]) -> Self {
+    pub fn new(let_off: &'a [usize]) -> Self {
         Self {
             let_off,
             unknown: false,
             places: Places::new(),
         }
     }
+
+    /// Notes a quota that its allowance does not cover, unless it can do without.
+    #[inline(never)]
+    fn note_short(&mut self, place: usize, level: &Level<'_>, outcome: &Outcome) {
+        if self.let_off.contains(&place) {
+            return;
+        }
+        let unknown = Allowance::of(outcome.cell).is_none();
+        self.unknown |= unknown;
+        // What refuses nothing goes on without, and what the limit itself denies needs none.
+        let needs = level.mode == Mode::Enforce && level.cost > 0 && outcome.fits;
+        if unknown || needs {
+            self.places.push(place);
+        }
+    }
+
+    /// The places of quotas that are short, or once the stack is decided of those that run low.
+    #[inline]
+    pub fn places(&self) -> &[usize] {
+        &self.places
+    }
 }
 
-impl Bound for OfLedger<'_> {
-    #[inline]
+impl Bound for &mut OfLedger<'_> {
+    #[expect(
+        clippy::inline_always,
+        reason = "it is asked of each level, and most are no quotas"
+    )]
+    #[inline(always)]
     fn look(&mut self, place: usize, level: &Level<'_>, outcome: &Outcome) {
-        if !level.rule.is_quota() || self.let_off.contains(&place) {
+        if !level.rule.is_quota() {
             return;
         }
         let allowance = Allowance::of(outcome.cell);
-        self.unknown |= allowance.is_none();
-        // What refuses nothing goes on without, and what the limit itself denies needs none.
-        let needs = level.mode == Mode::Enforce && level.cost > 0 && outcome.fits;
-        if allowance.is_none_or(|allowance| needs && !allowance.covers(outcome.cell.count(), level.cost)) {
-            self.places.push(place);
+        if allowance.is_none_or(|allowance| !allowance.covers(outcome.cell.count(), level.cost)) {
+            self.note_short(place, level, outcome);
         }
     }
 
@@ -95,10 +110,5 @@ impl Bound for OfLedger<'_> {
         {
             self.places.push(place);
         }
-    }
-
-    #[inline]
-    fn places(self) -> Places {
-        self.places
     }
 }

@@ -5,7 +5,7 @@ use tollgate_core::{Cell, CounterKey, Level, Outcome, Timestamp, Whence};
 
 use super::bound::Bound;
 use super::front::Front;
-use super::{Many, MemoryStore, Places, shard_index};
+use super::{Many, MemoryStore, shard_index};
 
 /// What was charged to one counter. It is [released](MemoryStore::release) once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,10 +50,6 @@ impl<B: Bound> Bound for Holding<'_, B> {
 
     fn held(&mut self, held: Held) {
         self.holds.push(held);
-    }
-
-    fn places(self) -> Places {
-        self.bound.places()
     }
 }
 

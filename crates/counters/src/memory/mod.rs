@@ -19,12 +19,13 @@ use smallvec::SmallVec;
 use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Outcome, Timestamp};
 
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
-use bound::{Bound, OfLedger, Unbounded};
+use bound::{Bound, Unbounded};
 use formers::inherit;
 use front::Front;
 use held::{Holding, trace};
 use shard::Found;
 
+pub use bound::OfLedger;
 pub use held::{Held, Holds};
 
 /// Whether a decision is carried out.
@@ -40,12 +41,12 @@ pub enum Commit {
 pub type Places = SmallVec<[usize; 2]>;
 
 /// How far a decision on quotas that a ledger keeps has come.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Within {
-    /// It is made. For these quotas it is time to take more of the ledger.
-    Decided(Places),
-    /// Nothing is decided or charged: of these quotas the ledger has to be asked first.
-    Short(Places),
+    /// It is made. For some quotas it may be time to take more of the ledger.
+    Decided,
+    /// Nothing is decided or charged: of some quotas the ledger has to be asked first.
+    Short,
 }
 
 /// The store holds as many counters as it may, and none of those can be forgotten yet.
@@ -149,8 +150,7 @@ impl MemoryStore {
         Ok(())
     }
 
-    /// The same where a ledger keeps the quotas: none is counted further than it allows, but for those that are let
-    /// off.
+    /// The same where a ledger keeps the quotas: none is counted further than it allows.
     #[inline]
     pub fn decide_within(
         &self,
@@ -159,31 +159,27 @@ impl MemoryStore {
         now: Timestamp,
         commit: Commit,
         decision: &mut Decision,
-        let_off: &[usize],
+        quotas: &mut OfLedger<'_>,
     ) -> Result<Within, StoreFull> {
-        self.decide_with((levels, formers), now, commit, decision, OfLedger::new(let_off))
+        self.decide_with((levels, formers), now, commit, decision, quotas)
     }
 
-    /// Decides and charges a stack, with a ledger's quotas if `let_off` says which of them it does not keep, and has what is
-    /// charged held.
+    /// Decides and charges a stack, within what a ledger allows if it keeps the quotas, and has what is charged held.
     pub fn decide_held(
         &self,
         stack: (&[Level<'_>], &[Former<'_>]),
         now: Timestamp,
         decision: &mut Decision,
-        let_off: Option<&[usize]>,
+        quotas: Option<&mut OfLedger<'_>>,
         holds: &mut Holds,
     ) -> Result<Within, StoreFull> {
         let commit = Commit::Charge;
-        match let_off {
+        match quotas {
             None => {
                 let bound = Unbounded;
                 self.decide_with(stack, now, commit, decision, Holding { bound, holds })
             }
-            Some(let_off) => {
-                let bound = OfLedger::new(let_off);
-                self.decide_with(stack, now, commit, decision, Holding { bound, holds })
-            }
+            Some(bound) => self.decide_with(stack, now, commit, decision, Holding { bound, holds }),
         }
     }
 
@@ -207,10 +203,10 @@ impl MemoryStore {
         };
         if !decided {
             *decision = Decision::pending();
-            return Ok(Within::Short(bound.places()));
+            return Ok(Within::Short);
         }
         decision.sum_up(levels, now);
-        Ok(Within::Decided(bound.places()))
+        Ok(Within::Decided)
     }
 
     /// Looks at a cell whose first word is its end, a quota's or a throttle's, under its lock, and perhaps puts another

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 use tollgate_catalog::model::FailMode;
 use tollgate_core::{Algorithm, Decision, Level, Mode, Rule, Timestamp};
-use tollgate_counters::{Commit, Within};
+use tollgate_counters::{Commit, OfLedger, Within};
 
 use super::{Ledger, NoWait};
 use crate::engine::{Checked, Deciding, Engine, Undecided, Wait};
@@ -60,24 +60,25 @@ impl Engine {
         mut deciding: Deciding<'_>,
     ) -> Result<bool, Undecided> {
         let (levels, formers) = (names.levels(), names.formers());
-        let decided = self.decide_in_store((levels, formers), now, commit, Some(&[]), &mut deciding);
-        let decision = &mut *deciding.decision;
+        let mut quotas = OfLedger::new(&[]);
+        let decided = self.decide_in_store((levels, formers), now, commit, Some(&mut quotas), &mut deciding);
+        let (decision, places) = (&mut *deciding.decision, quotas.places());
         match decided {
-            Ok(Within::Decided(low)) => {
-                if !low.is_empty() {
-                    ledger.run_low(names, &low, now);
+            Ok(Within::Decided) => {
+                if !places.is_empty() {
+                    ledger.run_low(names, places, now);
                 }
                 if !decision.allowed {
                     ledger.denied(names, decision, now);
                 }
                 Ok(false)
             }
-            Ok(Within::Short(short)) if may_wait => match ledger.ask(names, &short, now) {
+            Ok(Within::Short) if may_wait => match ledger.ask(names, places, now) {
                 Ok(wait) => Err(Undecided::Waits(Wait::Ledger(wait))),
                 Err(NoWait::Crowded) if !self.shadow_all => Err(Undecided::Crowded),
-                Err(_) => self.decide_without(ledger, names, &short, now, commit, deciding),
+                Err(_) => self.decide_without(ledger, names, places, now, commit, deciding),
             },
-            Ok(Within::Short(short)) => self.decide_without(ledger, names, &short, now, commit, deciding),
+            Ok(Within::Short) => self.decide_without(ledger, names, places, now, commit, deciding),
             Err(full) if !self.shadow_all => Err(full.into()),
             Err(_) => {
                 // The kill switch refuses nothing, not even what there is no room to count.
@@ -128,8 +129,9 @@ impl Engine {
             });
         }
         let parts = (&*levels, names.formers());
-        let decided = self.decide_in_store(parts, now, commit, Some(short), &mut deciding)?;
-        if matches!(decided, Within::Short(_)) {
+        let mut quotas = OfLedger::new(short);
+        let decided = self.decide_in_store(parts, now, commit, Some(&mut quotas), &mut deciding)?;
+        if decided == Within::Short {
             return Err(Undecided::LedgerAway);
         }
         tell_shares(deciding.decision, &local, whole.len());
