@@ -129,6 +129,25 @@ fn what_is_assigned_is_charged_before_and_replaces_what_was() {
 }
 
 #[test]
+fn what_was_not_used_of_a_durable_quota_goes_back_to_it() {
+    let quota = "{id: org, scope: org, algorithm: quota, limit: 1000, window: day}";
+    let mut server = Server::start(&file_of(&[quota.to_owned()]), &[]);
+    let left = |server: &Server| server.left("org", &json!({"orgId": "acme"}));
+    let mut envoy = Other::of(&server);
+    envoy.report("edge", vec![usage(&[("org", "acme")], 0, 1)]);
+    assert_eq!(all(&envoy.next().unwrap()), ["deny", "51"]);
+    assert_eq!(left(&server), 949);
+    envoy.report("", vec![usage(&[("org", "acme")], 10, 0)]);
+    let next = all(&envoy.next().unwrap());
+    let assigned: u64 = next[1].parse().unwrap();
+    assert_eq!(left(&server), 1000 - 10 - assigned);
+    drop(envoy);
+    // What the stream held when it ended stays charged; the rest is in the ledger as it was.
+    server.restart("TERM");
+    assert_eq!(left(&server), 1000 - 10 - assigned);
+}
+
+#[test]
 fn what_was_held_when_a_stream_broke_stays_charged_and_is_charged_once() {
     let server = server();
     let mut envoy = Other::of(&server);

@@ -1,36 +1,38 @@
 //! Running the service: bind everything, say where, serve until told to stop, drain.
 
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::time::Duration;
+mod database;
+mod fronts;
+mod listeners;
+mod signals;
+mod sweeps;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use std::sync::Arc;
+
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_catalog::model::Eras;
-use tollgate_catalog::repository::{Repository, RepositoryError};
+use tollgate_catalog::repository::Repository;
 
-use crate::catalogue::{Catalogue, Disk, FileSet, Kept};
-use crate::clock;
+use crate::catalogue::{Catalogue, Disk, FileSet};
 use crate::control_plane::{self, AdminToken, ControlPlane, Oidc};
-use crate::data_plane::{DataPlane, Http, Jwt};
+use crate::data_plane::{DataPlane, Jwt};
 use crate::engine::{Engine, random_seed};
 use crate::fleet::Fleet;
 use crate::grpc::Grpc;
 use crate::issuer;
 use crate::ledger::{Keeping, Ledger};
-use crate::metrics::{IssuerMetrics, Metrics, Origin};
-use crate::org_cap::OrgCap;
+use crate::metrics::{IssuerMetrics, Metrics};
 use crate::policies;
 use crate::reservations::{Keys, Reservations};
-use crate::resp::Resp;
 use crate::settings::Settings;
 use crate::tls::{self, Certificates, Handshakes};
-use crate::workers::{Limits, Protocol, Server};
+use crate::workers::Server;
 
-/// How often a slice of the counters is swept, and how many groups of cells it looks at.
-const SWEEP_EVERY: Duration = Duration::from_millis(20);
-const SWEEP_GROUPS: usize = 512;
+use database::open_database;
+use fronts::serve_workers;
+use listeners::{Listeners, listener};
+use signals::Signals;
+use sweeps::{org_cap, sweep, sweep_charges, sweep_counters};
 
 /// Serves until SIGTERM or SIGINT. The error is a sentence.
 pub fn serve(settings: Settings) -> Result<(), String> {
@@ -66,11 +68,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
             token
         }
     };
-    // All are bound before any is served, so that a port in use leaves nothing half started.
-    let http = bind("http", settings.http)?;
-    let grpc = bind("grpc", settings.grpc)?;
-    let admin = bind("admin", settings.admin)?;
-    let resp = settings.resp.map(|address| bind("resp", address)).transpose()?;
+    let listeners = Listeners::bind(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("control-plane")
@@ -87,21 +85,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         jwt,
         admin_limits: limits.map(Arc::new),
     };
-    let addresses = Listeners {
-        http,
-        grpc,
-        admin,
-        resp,
-    };
-    runtime.block_on(run(settings, start, addresses))
-}
-
-/// The addresses that are bound.
-struct Listeners {
-    http: TcpListener,
-    grpc: TcpListener,
-    admin: TcpListener,
-    resp: Option<TcpListener>,
+    runtime.block_on(run(settings, start, listeners))
 }
 
 /// What was found before anything is served.
@@ -216,59 +200,6 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     Ok(())
 }
 
-/// Serves what the threads of the data plane speak.
-fn serve_workers(
-    settings: &Settings,
-    (http, grpc, resp): (TcpListener, TcpListener, Option<TcpListener>),
-    (plane, speaks_grpc): (&Arc<DataPlane>, &Grpc),
-    handshakes: Option<&Handshakes>,
-    stopped: &watch::Receiver<bool>,
-) -> std::io::Result<Vec<Server>> {
-    let limits = Limits {
-        connections: settings.max_connections,
-        ..Limits::default()
-    };
-    let start = Starting {
-        threads: settings.threads,
-        handshakes,
-        stopped,
-    };
-    let mut servers = vec![start.server(http, limits, &Http(plane.clone()))?];
-    let turning_away = Limits {
-        turns_away: true,
-        ..limits
-    };
-    servers.push(start.server(grpc, turning_away, speaks_grpc)?);
-    if let Some(resp) = resp {
-        let patient = Limits {
-            // Pools of clients keep connections for later.
-            idle_timeout: Duration::from_mins(10),
-            ..limits
-        };
-        servers.push(start.server(resp, patient, &Resp::new(plane))?);
-    }
-    Ok(servers)
-}
-
-/// What the servers of the data plane have in common.
-struct Starting<'a> {
-    threads: usize,
-    handshakes: Option<&'a Handshakes>,
-    stopped: &'a watch::Receiver<bool>,
-}
-
-impl Starting<'_> {
-    fn server(
-        &self,
-        listener: TcpListener,
-        limits: Limits,
-        speaks: &impl Protocol,
-    ) -> std::io::Result<Server> {
-        let handshakes = self.handshakes.cloned();
-        Server::start(listener, self.threads, limits, speaks, handshakes, self.stopped)
-    }
-}
-
 /// Reaches for the fleet whose counters are in Redis, if there is one.
 async fn start_fleet(settings: &Settings) -> Result<Option<Arc<Fleet>>, String> {
     let Some(redis) = &settings.redis else {
@@ -328,57 +259,6 @@ async fn give_back(ledger: Option<Keeping>, member: Option<(Arc<Fleet>, JoinHand
     }
 }
 
-/// Opens the catalogue's database. If it does not answer, what was last seen of it is on disk, or in Redis.
-async fn open_database(
-    url: &str,
-    disk: &Disk,
-    fleet: Option<&Fleet>,
-) -> Result<(Repository, Origin, Option<Kept>), String> {
-    let error = match Repository::open(url).await {
-        Ok(repository) => {
-            if let Some(fleet) = fleet.filter(|_| repository.backend() == "sqlite") {
-                fleet.warn_of_mirror().await;
-            }
-            return Ok((repository, Origin::Database, None));
-        }
-        Err(error) => error,
-    };
-    if !matches!(error, RepositoryError::Database(_) | RepositoryError::Late) {
-        return Err(format!("--database: {error}"));
-    }
-    let unreadable = |place: &'static str| {
-        move |problem: std::io::Error| {
-            tracing::error!("the catalogue that was kept {place} can't be read: {problem}");
-            None
-        }
-    };
-    let mut kept = disk.read().unwrap_or_else(unreadable("on disk"));
-    let mut origin = Origin::Disk;
-    if let (None, Some(fleet)) = (&kept, fleet) {
-        origin = Origin::Redis;
-        kept = fleet
-            .mirror
-            .fetch(disk)
-            .await
-            .unwrap_or_else(unreadable("in Redis"));
-    }
-    match (kept, Repository::later(url)) {
-        (Some(kept), Ok(repository)) => {
-            tracing::error!(
-                revision = kept.revision(),
-                "the catalogue's database does not answer, what was kept {} is in force: {error}",
-                if origin == Origin::Disk {
-                    "on disk"
-                } else {
-                    "in Redis"
-                },
-            );
-            Ok((repository, origin, Some(kept)))
-        }
-        _ => Err(format!("--database: {error}")),
-    }
-}
-
 /// What makes handshakes, with certificates that are read again when they change.
 fn handshakes(
     certificates: Arc<Certificates>,
@@ -388,15 +268,6 @@ fn handshakes(
     let watching = tls::watch(certificates.clone(), metrics.clone(), stopped.clone());
     tokio::spawn(watching);
     Handshakes::start(certificates, metrics.clone(), stopped.clone())
-}
-
-/// How often an org may ask, if that is limited. The kill switch refuses nothing.
-fn org_cap(settings: &Settings, engine: &Engine, stopped: &watch::Receiver<bool>) -> Option<Arc<OrgCap>> {
-    let rate = settings.max_org_rate.filter(|_| !settings.shadow_all)?;
-    let cap = Arc::new(OrgCap::new(rate as u64, engine.seed()));
-    let swept = cap.clone();
-    tokio::spawn(sweep(move || swept.sweep(clock::now()), stopped.clone()));
-    Some(cap)
 }
 
 /// Keeps current what both planes know callers by, and small what the control plane has counted of them.
@@ -417,80 +288,7 @@ fn look_after(plane: &ControlPlane, data_plane: &DataPlane, stopped: &watch::Rec
     }
 }
 
-/// The signals that end the server.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn catch() -> Result<Self, String> {
-        let fail = |error: std::io::Error| format!("could not catch signals: {error}");
-        Ok(Self {
-            terminate: signal(SignalKind::terminate()).map_err(fail)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(fail)?,
-        })
-    }
-
-    async fn come(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-}
-
 /// Comes back once the server is told to stop.
 pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
-}
-
-fn bind(name: &str, address: SocketAddr) -> Result<TcpListener, String> {
-    TcpListener::bind(address).map_err(|error| format!("--{name}: could not bind {address}: {error}"))
-}
-
-fn listener(listener: TcpListener) -> std::io::Result<tokio::net::TcpListener> {
-    listener.set_nonblocking(true)?;
-    tokio::net::TcpListener::from_std(listener)
-}
-
-impl Listeners {
-    /// Says where it listens.
-    fn line(&self) -> Result<String, String> {
-        let address = |listener: &TcpListener| listener.local_addr().map_err(|error| error.to_string());
-        let (http, grpc, admin) = (address(&self.http)?, address(&self.grpc)?, address(&self.admin)?);
-        let line = format!("tollgate listening http={http} grpc={grpc} admin={admin}");
-        Ok(match &self.resp {
-            Some(resp) => format!("{line} resp={}", address(resp)?),
-            None => line,
-        })
-    }
-}
-
-fn sweep_counters(engine: &Arc<Engine>, stopped: &watch::Receiver<bool>) {
-    let swept = engine.store.clone();
-    let swept = move || swept.sweep(SWEEP_GROUPS, clock::now());
-    tokio::spawn(sweep(swept, stopped.clone()));
-}
-
-/// Ends reservations whose time has come, and forgets old keys.
-fn sweep_charges(reservations: Arc<Reservations>, keys: Arc<Keys>, stopped: &watch::Receiver<bool>) {
-    let swept = move || {
-        let now = clock::now();
-        reservations.sweep(now);
-        keys.sweep(now);
-    };
-    tokio::spawn(sweep(swept, stopped.clone()));
-}
-
-/// Forgets idle counters, one shard's slice at a time.
-async fn sweep(slice: impl Fn() + Send, mut stop: watch::Receiver<bool>) {
-    let mut ticks = tokio::time::interval(SWEEP_EVERY);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => slice(),
-            () = stopped(&mut stop) => return,
-        }
-    }
 }
