@@ -8,9 +8,9 @@ mod fleet;
 mod lease;
 mod throttle;
 mod together;
+mod wait;
 
 use std::cell::RefCell;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -20,13 +20,11 @@ use tollgate_catalog::document::Problems;
 use tollgate_catalog::model::PolicySet;
 use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{CounterKey, Decision, Former, KeySeed, Level, Mode, Timestamp};
-use tollgate_counters::shared::node::{Answer, Charges};
-use tollgate_counters::shared::{self, SharedStore};
+use tollgate_counters::shared::SharedStore;
+use tollgate_counters::shared::node::Charges;
 use tollgate_counters::{Commit, Holds, MemoryStore, OfLedger, StoreFull, Within};
 
-use crate::answer::Problem;
 use crate::clock;
-use crate::data_plane::Settled;
 use crate::ledger::{self, Ledger};
 use crate::names::{Names, Whose};
 use crate::reservations::{Actual, Bill, Records};
@@ -36,6 +34,7 @@ pub(crate) use apart::Selection;
 pub use throttle::{Throttling, Unthrottled};
 pub(crate) use together::Joined;
 pub use together::{Part, Resumed, Together};
+pub use wait::{DeskWait, Done, Heard, Undecided, Wait};
 
 /// Counters held at most unless configured: about 650 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
@@ -61,98 +60,6 @@ pub struct Engine {
     pub(crate) ledger: OnceLock<Arc<Ledger>>,
     /// Nothing is refused, everything reported.
     pub(crate) shadow_all: bool,
-}
-
-/// What a request waits for.
-#[derive(Debug)]
-pub enum Wait {
-    /// The store that a fleet shares, perhaps with quotas held meanwhile.
-    Shared(shared::Wait, Option<Box<Held>>),
-    /// The ledger of quotas.
-    Ledger(ledger::Wait),
-    /// What a fleet has on record.
-    Desk(DeskWait),
-}
-
-/// Something that is being done with what a fleet has on record.
-pub struct DeskWait(pub(crate) Pin<Box<dyn Future<Output = Done> + Send>>);
-
-impl std::fmt::Debug for DeskWait {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("DeskWait")
-    }
-}
-
-/// What came of that.
-#[derive(Debug)]
-pub enum Done {
-    /// A charge is on record, if that could be.
-    Recorded,
-    /// A reservation is settled.
-    Settled(Result<Settled, Problem>),
-    /// A check is refunded, by so much; or the fleet has no record of it.
-    Refunded(Result<Option<u64>, Problem>),
-}
-
-/// What it has heard.
-#[derive(Debug)]
-pub enum Heard {
-    /// From the store that a fleet shares.
-    Shared(Answer, Option<Box<Held>>),
-    /// From the ledger of quotas.
-    Ledger(ledger::Answer),
-    /// What was done with what a fleet has on record.
-    Desk(Done),
-}
-
-impl Wait {
-    /// What is said, or that nothing is. Whoever will not decide again says so.
-    pub async fn answer(self, again: bool) -> Heard {
-        match self {
-            Self::Shared(wait, held) => Heard::Shared(wait.answer(again).await, held),
-            Self::Ledger(wait) => Heard::Ledger(wait.answer(again).await),
-            Self::Desk(wait) => Heard::Desk(wait.0.await),
-        }
-    }
-}
-
-/// Why a request can't be decided.
-#[derive(Debug)]
-pub enum Undecided {
-    /// There is no room for its counters.
-    StoreFull(StoreFull),
-    /// What is known of its org can't be read from disk.
-    OrgUnreadable,
-    /// The shared store is away, and some limit wants nothing decided without it.
-    StoreAway,
-    /// The ledger is away, and some quota wants nothing decided without it.
-    LedgerAway,
-    /// As many requests of its org wait for the shared store as may.
-    Crowded,
-    /// Its org asks more often than it may.
-    TooOften(u64),
-    /// The shared store or the ledger has to be heard first. Then [`Engine::resume`] goes on.
-    Waits(Wait),
-}
-
-impl std::fmt::Display for Undecided {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::StoreFull(full) => full.fmt(f),
-            Self::OrgUnreadable => f.write_str("what is known of the org can't be read"),
-            Self::StoreAway => f.write_str("the shared counters can't be reached"),
-            Self::LedgerAway => f.write_str("the ledger of quotas can't be reached"),
-            Self::Crowded => f.write_str("too many requests of this org wait already"),
-            Self::TooOften(rate) => write!(f, "the org asks for more than {rate} decisions a second"),
-            Self::Waits(_) => f.write_str("its counters have not answered"),
-        }
-    }
-}
-
-impl From<StoreFull> for Undecided {
-    fn from(full: StoreFull) -> Self {
-        Self::StoreFull(full)
-    }
 }
 
 /// A decided request.
