@@ -72,6 +72,7 @@ impl From<EndpointError> for RequestError {
 
 impl<'a> Request<'a> {
     /// A request of cost 1 that nothing is known of.
+    #[inline]
     pub fn new() -> Self {
         Self {
             cost: 1,
@@ -80,6 +81,7 @@ impl<'a> Request<'a> {
     }
 
     /// Checks one of the ids.
+    #[inline]
     pub fn id(field: &'static str, id: Option<&'a str>) -> Result<Option<&'a str>, RequestError> {
         match id.map(check_id) {
             Some(Err(problem)) => Err(RequestError::new(field, problem)),

@@ -4,16 +4,25 @@
 pub const MAX_ID_BYTES: usize = 256;
 
 /// Checks an org's, app's, key's or user's id, or a descriptor.
+#[inline]
 pub fn check_id(id: &str) -> Result<(), &'static str> {
+    let of_length = (1..=MAX_ID_BYTES).contains(&id.len());
+    if of_length && id.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
+        return Ok(());
+    }
+    check_other_id(id)
+}
+
+/// The same of an id that is not printable ASCII throughout.
+#[inline(never)]
+fn check_other_id(id: &str) -> Result<(), &'static str> {
     if id.is_empty() {
         return Err("must not be empty");
     }
     if id.len() > MAX_ID_BYTES {
         return Err("must be at most 256 bytes");
     }
-    // Bytes above 0x7f are parts of characters; the C1 controls among those are U+0080 to U+009F.
-    let plain = id.bytes().all(|byte| (0x20..0x7f).contains(&byte));
-    if !plain && id.chars().any(char::is_control) {
+    if id.chars().any(char::is_control) {
         return Err("must not contain control characters");
     }
     Ok(())

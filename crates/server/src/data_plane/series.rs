@@ -11,6 +11,7 @@ use tollgate_counters::Commit;
 use super::DataPlane;
 use crate::engine::{Checked, Undecided};
 use crate::ledger::Used;
+use crate::metrics::Counting;
 
 /// Decisions by one snapshot at one instant. They are counted when it is dropped.
 pub(crate) struct Series<'a, 'r> {
@@ -18,6 +19,7 @@ pub(crate) struct Series<'a, 'r> {
     snapshot: &'a Snapshot,
     now: Timestamp,
     started: Instant,
+    counting: Counting<'a>,
     charging: u64,
     /// What the last ones used, as long as they are of one kind.
     run: Option<Run<'a, 'r>>,
@@ -38,6 +40,7 @@ impl<'a, 'r> Series<'a, 'r> {
             snapshot,
             now,
             started: Instant::now(),
+            counting: plane.metrics.counting(),
             charging: 0,
             run: None,
         }
@@ -56,7 +59,7 @@ impl<'a, 'r> Series<'a, 'r> {
         let mut checked = Checked::blank(snapshot, self.now);
         plane.engine.check_into(snapshot, request, commit, &mut checked)?;
         if commit == Commit::Charge {
-            plane.metrics.count_decision(&checked);
+            self.counting.count(&checked);
             self.charging += 1;
             self.tally(&checked, request);
         }

@@ -13,7 +13,8 @@ use tonic::Status;
 
 use super::decision::{Seen, write_decision, write_problem};
 use super::message;
-use super::rate_limiter::{DECISION_BYTES, Question, RateLimiter};
+use super::question::Question;
+use super::rate_limiter::{DECISION_BYTES, RateLimiter};
 use super::status::{malformed, status};
 use crate::answer::Problem;
 use crate::check_body::CheckMessage;
@@ -34,16 +35,15 @@ struct Chain {
 impl RateLimiter {
     /// Decides a batch, from message to message.
     pub(super) async fn check_batch(&self, message: &[u8]) -> Result<Bytes, Status> {
-        let checks = read(message)?;
         let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
         // Everything is read before anything is charged.
-        let mut questions = Vec::with_capacity(checks.len());
-        for (index, check) in checks.iter().enumerate() {
+        let (unusual, mut questions) = read(message)?;
+        for (place, check) in &unusual {
             let question = Question::read(&check.body, check.with_headers, &snapshot, now);
-            questions.push(question.map_err(|problem| {
-                let detail = format!("requests[{index}]: {}", problem.detail);
+            questions[*place] = question.map_err(|problem| {
+                let detail = format!("requests[{place}]: {}", problem.detail);
                 status(Problem { detail, ..problem })
-            })?);
+            })?;
         }
         let mut out = message::begin(questions.len() * DECISION_BYTES);
         let mut written: Vec<Range<usize>> = Vec::with_capacity(questions.len());
@@ -58,8 +58,8 @@ impl RateLimiter {
             } else {
                 let headers = self.headers(question.with_headers);
                 let decided = series.decide(&question.check, question.commit, |checked| {
-                    write::message(1, &mut out, |out| {
-                        write_decision(checked, headers, &mut seen, out);
+                    write::long_message(1, &mut out, |out| {
+                        write_decision(checked, headers, Some(&mut seen), out);
                     });
                 });
                 match decided {
@@ -111,8 +111,8 @@ impl RateLimiter {
                 let mut item = Vec::with_capacity(DECISION_BYTES);
                 let headers = self.headers(question.with_headers);
                 match checked {
-                    Ok(checked) => write::message(1, &mut item, |out| {
-                        write_decision(&checked, headers, &mut Seen::default(), out);
+                    Ok(checked) => write::long_message(1, &mut item, |out| {
+                        write_decision(&checked, headers, None, out);
                     }),
                     Err(undecided) => write_no_decision(undecided, &mut item),
                 }
@@ -131,24 +131,32 @@ fn write_no_decision(undecided: Undecided, out: &mut Vec<u8>) {
     write::message(1, out, |out| write_problem(undecided.into(), out));
 }
 
-/// The checks of a `tollgate.v1.CheckLimitsRequest`.
-fn read(message: &[u8]) -> Result<Vec<CheckMessage<'_>>, Status> {
-    let mut checks = Vec::with_capacity((message.len() / CHECK_BYTES).min(MAX_REQUESTS));
+/// The checks of a `tollgate.v1.CheckLimitsRequest`. Some that there is more to, with their places, are yet to become
+/// questions; none of the others has anything wrong with it.
+#[expect(clippy::type_complexity, reason = "two lists are not worth a name")]
+fn read(message: &[u8]) -> Result<(Vec<(usize, CheckMessage<'_>)>, Vec<Question<'_>>), Status> {
+    let mut unusual = Vec::new();
+    let mut questions = Vec::with_capacity((message.len() / CHECK_BYTES).min(MAX_REQUESTS));
     let mut fields = Fields::of(message);
     while let Some((number, value)) = fields.next().map_err(malformed)? {
         if number != 1 {
             continue;
         }
-        if checks.len() == MAX_REQUESTS {
+        let place = questions.len();
+        if place == MAX_REQUESTS {
             let message = format!("`requests` must have at most {MAX_REQUESTS} items.");
             return Err(Status::invalid_argument(message));
         }
-        let check = value.fields().and_then(CheckMessage::read).map_err(malformed)?;
+        let check = value.bytes().map_err(malformed)?;
+        if questions.push_mut(Question::blank()).fill(check).is_some() {
+            continue;
+        }
+        let check = CheckMessage::read(Fields::of(check)).map_err(malformed)?;
         if check.has_key {
             let message = "`idempotency_key` is for single checks.";
             return Err(Status::invalid_argument(message));
         }
-        checks.push(check);
+        unusual.push((place, check));
     }
-    Ok(checks)
+    Ok((unusual, questions))
 }

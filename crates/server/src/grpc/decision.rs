@@ -1,6 +1,8 @@
 //! A decision as a `tollgate.v1.CheckLimitResponse`: as a message for whoever is asked without a connection, or written
 //! straight to where it is sent from.
 
+use std::ops::Range;
+
 use tollgate_catalog::snapshot::Limit;
 use tollgate_core::{Mode, Nanos, Retry, Timestamp};
 use tollgate_proto::Message;
@@ -11,7 +13,10 @@ use crate::answer::{
     write_headers,
 };
 use crate::engine::Checked;
-use crate::wire::write;
+use crate::wire::{Kept, write};
+
+/// A millisecond.
+const MILLI: Nanos = 1_000_000;
 
 /// What was just written of the first levels of a stack: in a batch most of it is the same again.
 #[derive(Default)]
@@ -22,41 +27,18 @@ pub(super) struct Seen<'s> {
 #[derive(Default)]
 struct SeenLevel<'s> {
     limit: Option<&'s Limit>,
-    /// What does not change of it.
-    fixed: Vec<u8>,
-    /// When it was to be reset, in Unix milliseconds, and how that is written.
-    at_ms: u64,
-    reset_at: Vec<u8>,
+    head: Kept,
+    /// What the tail says, and for which times to a reset it says so.
+    told: Option<(Timestamp, Mode, bool)>,
+    resets: Range<Nanos>,
+    tail: Kept,
 }
 
-impl<'s> SeenLevel<'s> {
-    fn write_limit(&mut self, limit: &'s Limit, out: &mut Vec<u8>) {
-        if !self.limit.is_some_and(|seen| std::ptr::eq(seen, limit)) {
-            self.limit = Some(limit);
-            self.fixed.clear();
-            write::text(1, limit.id.as_bytes(), &mut self.fixed);
-            write::text(2, limit.scope_name.as_bytes(), &mut self.fixed);
-            write::number(3, limit.rule.limit, &mut self.fixed);
-        }
-        out.extend_from_slice(&self.fixed);
-    }
-
-    fn write_reset_at(&mut self, now: Timestamp, reset: Nanos, out: &mut Vec<u8>) {
-        let at_ms = millis(Nanos::from(now.nanos()) + reset);
-        if self.reset_at.is_empty() || self.at_ms != at_ms {
-            self.at_ms = at_ms;
-            self.reset_at.clear();
-            write::message(6, &mut self.reset_at, |out| rfc3339(now, reset, out));
-        }
-        out.extend_from_slice(&self.reset_at);
-    }
-}
-
-/// Appends a decision, with headers if there are styles for them.
+/// Appends a decision, with headers if there are styles for them. Whoever writes several has seen the last.
 pub(super) fn write_decision<'s>(
     checked: &Checked<'s>,
     headers: Option<HeaderStyles>,
-    seen: &mut Seen<'s>,
+    mut seen: Option<&mut Seen<'s>>,
     out: &mut Vec<u8>,
 ) {
     let decision = &checked.decision;
@@ -75,10 +57,8 @@ pub(super) fn write_decision<'s>(
     write::number(6, millis(decision.delay), out);
     write::number(7, checked.degraded.into(), out);
     for place in 0..decision.outcomes.len() {
-        match seen.levels.get_mut(place) {
-            Some(seen) => write_level(checked, place, seen, out),
-            None => write_level(checked, place, &mut SeenLevel::default(), out),
-        }
+        let seen = seen.as_mut().and_then(|seen| seen.levels.get_mut(place));
+        write::message(8, out, |out| write_level(checked, place, seen, out));
     }
     if !decision.allowed {
         write_message(9, &denial(checked), out);
@@ -105,7 +85,7 @@ pub(super) fn write_problem(problem: Problem, out: &mut Vec<u8>) {
 /// The same as a message.
 pub(super) fn decision(checked: &Checked<'_>, headers: Option<HeaderStyles>) -> CheckLimitResponse {
     let mut written = Vec::new();
-    write_decision(checked, headers, &mut Seen::default(), &mut written);
+    write_decision(checked, headers, None, &mut written);
     // What was written here can be read.
     CheckLimitResponse::decode(&*written).unwrap_or_default()
 }
@@ -115,18 +95,54 @@ fn write_message(field: u8, message: &impl Message, out: &mut Vec<u8>) {
     write::message(field, out, |out| message.encode(out).unwrap_or_default());
 }
 
-fn write_level<'s>(checked: &Checked<'s>, place: usize, seen: &mut SeenLevel<'s>, out: &mut Vec<u8>) {
+#[inline]
+fn write_level<'s>(checked: &Checked<'s>, place: usize, seen: Option<&mut SeenLevel<'s>>, out: &mut Vec<u8>) {
     let (limit, level) = (checked.stack.limits[place], &checked.stack.levels[place]);
     let outcome = &checked.decision.outcomes[place];
     let reset = outcome.reset(level, checked.now);
-    write::message(8, out, |out| {
-        seen.write_limit(limit, out);
+    let told = (checked.now, level.mode, outcome.fits);
+    let Some(seen) = seen else {
+        write_head(limit, out);
         write::number(4, outcome.remaining, out);
-        write::number(5, millis(reset), out);
-        seen.write_reset_at(checked.now, reset, out);
-        write::text(7, mode_name(level.mode).as_bytes(), out);
-        write::number(8, (!outcome.fits).into(), out);
-    });
+        write_tail(told, reset, out);
+        return;
+    };
+    if !seen.limit.is_some_and(|seen| std::ptr::eq(seen, limit)) {
+        seen.limit = Some(limit);
+        seen.head.renew(|out| write_head(limit, out));
+    }
+    if seen.told != Some(told) || !seen.resets.contains(&reset) {
+        seen.told = Some(told);
+        seen.resets = told_alike(checked.now, reset);
+        seen.tail.renew(|out| write_tail(told, reset, out));
+    }
+    seen.head.write(out);
+    write::number(4, outcome.remaining, out);
+    seen.tail.write(out);
+}
+
+/// The fields of a level before what remains.
+fn write_head(limit: &Limit, out: &mut Vec<u8>) {
+    write::text(1, limit.id.as_bytes(), out);
+    write::text(2, limit.scope_name.as_bytes(), out);
+    write::number(3, limit.rule.limit, out);
+}
+
+/// The fields of a level after what remains.
+fn write_tail((now, mode, fits): (Timestamp, Mode, bool), reset: Nanos, out: &mut Vec<u8>) {
+    write::number(5, millis(reset), out);
+    write::message(6, out, |out| rfc3339(now, reset, out));
+    write::text(7, mode_name(mode).as_bytes(), out);
+    write::number(8, (!fits).into(), out);
+}
+
+/// Times to a reset that are the same as this one in milliseconds, and lead to the same millisecond.
+fn told_alike(now: Timestamp, reset: Nanos) -> Range<Nanos> {
+    let now = Nanos::from(now.nanos());
+    let last = |time| millis_up(time).saturating_mul(MILLI);
+    let (length, instant) = (last(reset), last(now + reset));
+    let first = |last: Nanos| last.saturating_sub(MILLI - 1);
+    first(length).max(first(instant).saturating_sub(now))..length.min(instant - now) + 1
 }
 
 fn denial(checked: &Checked<'_>) -> Denial {
@@ -147,4 +163,26 @@ fn denial(checked: &Checked<'_>) -> Denial {
 
 fn millis(nanos: Nanos) -> u64 {
     u64::try_from(millis_up(nanos)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn times_that_are_told_alike_are_all_that_are(now in any::<u64>(), reset in 0..5_000_000_u128, other in 0..5_000_000_u128) {
+            let now = Timestamp::from_nanos(now);
+            let told = |reset: Nanos| {
+                let mut out = Vec::new();
+                write_tail((now, Mode::Enforce, true), reset, &mut out);
+                out
+            };
+            let alike = told_alike(now, reset);
+            prop_assert!(alike.contains(&reset));
+            prop_assert_eq!(alike.contains(&other), told(reset) == told(other));
+        }
+    }
 }

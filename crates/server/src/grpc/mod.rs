@@ -12,6 +12,7 @@ mod connection;
 mod decision;
 mod message;
 mod others;
+mod question;
 mod rate_limit_quota_service;
 mod rate_limit_service;
 mod rate_limiter;

@@ -13,7 +13,8 @@ use tollgate_proto::v1::{
 use tonic::Status;
 
 use super::decision::decision;
-use super::rate_limiter::{Question, RateLimiter};
+use super::question::Question;
+use super::rate_limiter::RateLimiter;
 use super::status::status;
 use crate::answer::{Problem, rfc3339};
 use crate::check_body::CheckBody;

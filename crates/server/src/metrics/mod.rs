@@ -5,6 +5,7 @@
 //! scrape adds the blocks up.
 
 mod certificates;
+mod counting;
 mod fleet;
 mod histogram;
 mod issuer;
@@ -31,6 +32,7 @@ use crate::engine::{Checked, Engine};
 use crate::fleet::Fleet;
 use crate::policies::Standing;
 use certificates::CertificateMetrics;
+pub use counting::Counting;
 use histogram::Histogram;
 pub use issuer::IssuerMetrics;
 use labels::{Labels, OUTCOMES, SCOPES, Slots};
@@ -219,16 +221,8 @@ impl Metrics {
 
     /// Counts a decision.
     pub fn observe_decision(&self, checked: &Checked<'_>, took: Duration) {
-        self.count_decision(checked);
+        self.counting().count(checked);
         self.block().decision_seconds.observe(took);
-    }
-
-    /// Counts a decision, without the time it took.
-    pub fn count_decision(&self, checked: &Checked<'_>) {
-        let (outcome, scope) = classify(checked);
-        let slots = self.slots.load();
-        let cell = slots.cell(outcome, scope, checked.stack.tier_index, checked.stack.class);
-        self.block().decisions[cell].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Notes how long so many decisions took together: each as long as the others.

@@ -34,6 +34,12 @@ impl<'a> Fields<'a> {
         Self { rest: message }
     }
 
+    /// How many bytes are still to be read.
+    #[inline]
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     /// The next field's number and value.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
@@ -57,18 +63,24 @@ impl<'a> Fields<'a> {
     fn value(&mut self, number: u32, kind: u32, depth: u32) -> Result<Value<'a>, Malformed> {
         match kind {
             0 => Ok(Value::Number(self.varint()?)),
-            1 => self.take(8).map(|_| Value::Other),
             2 => {
                 let length = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
                 self.take(length).map(Value::Bytes)
             }
-            3 => self.skip_group(number, depth).map(|()| Value::Other),
-            5 => self.take(4).map(|_| Value::Other),
-            _ => Err(Malformed("invalid wire type")),
+            _ => self.skip(number, kind, depth).map(|()| Value::Other),
         }
     }
 
     #[cold]
+    fn skip(&mut self, number: u32, kind: u32, depth: u32) -> Result<(), Malformed> {
+        match kind {
+            1 => self.take(8).map(|_| ()),
+            3 => self.skip_group(number, depth),
+            5 => self.take(4).map(|_| ()),
+            _ => Err(Malformed("invalid wire type")),
+        }
+    }
+
     fn skip_group(&mut self, group: u32, depth: u32) -> Result<(), Malformed> {
         let depth = depth.checked_sub(1).ok_or(Malformed("recursion limit reached"))?;
         loop {

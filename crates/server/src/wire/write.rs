@@ -2,21 +2,39 @@
 
 /// A varint.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
-pub(crate) fn varint(mut number: u64, out: &mut Vec<u8>) {
+#[expect(clippy::cast_possible_truncation, reason = "below 0x80 it is a byte")]
+pub(crate) fn varint(number: u64, out: &mut Vec<u8>) {
     if number < 0x80 {
         out.push(number as u8);
-        return;
+    } else if number < 1 << 56 {
+        let more = (number.ilog2() / 7) as usize;
+        // Each byte but the last says that there are more. All eight are copied and the rest is let go of: that takes
+        // fewer steps than to copy just so many.
+        let marks = 0x0080_8080_8080_8080 >> (8 * (7 - more));
+        let end = out.len() + more + 1;
+        out.extend_from_slice(&(spread(number) | marks).to_le_bytes());
+        out.truncate(end);
+    } else {
+        long_varint(number, out);
     }
-    let mut bytes = [0; 10];
-    let mut length = 0;
+}
+
+/// Seven bits to a byte, of a number below 2^56: by halves, by halves of those, and by theirs.
+#[inline]
+fn spread(number: u64) -> u64 {
+    let number = number & 0x0fff_ffff | (number & 0x00ff_ffff_f000_0000) << 4;
+    let number = number & 0x0000_3fff_0000_3fff | (number & 0x0fff_c000_0fff_c000) << 2;
+    number & 0x007f_007f_007f_007f | (number & 0x3f80_3f80_3f80_3f80) << 1
+}
+
+#[cold]
+#[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
+fn long_varint(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
-        bytes[length] = number as u8 | 0x80;
+        out.push(number as u8 | 0x80);
         number >>= 7;
-        length += 1;
     }
-    bytes[length] = number as u8;
-    out.extend_from_slice(&bytes[..=length]);
+    out.push(number as u8);
 }
 
 /// A number that is there, whatever it is.
@@ -50,31 +68,46 @@ pub(crate) fn text(field: u8, text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// A message within the message.
+/// A message within the message, most likely of less than 128 bytes.
 #[inline]
 pub(crate) fn message(field: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
-    out.extend_from_slice(&[field << 3 | 2, 0]);
+    sized::<1>(field, out, write);
+}
+
+/// A message within the message, most likely of 128 bytes or more.
+#[inline]
+pub(crate) fn long_message(field: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    sized::<2>(field, out, write);
+}
+
+/// A message within the message, with so much room before it for its length.
+#[inline]
+fn sized<const ROOM: usize>(field: u8, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.push(field << 3 | 2);
+    out.extend_from_slice(&[0; ROOM]);
     let start = out.len();
     write(out);
-    match u8::try_from(out.len() - start) {
-        Ok(length) if length < 0x80 => out[start - 1] = length,
-        _ => widen(start, out),
+    let length = out.len() - start;
+    let fills_room = ROOM == 1 || length >> (7 * (ROOM - 1)) > 0;
+    if fills_room && length >> (7 * ROOM) == 0 {
+        put_length(length, &mut out[start - ROOM..start]);
+    } else {
+        let needed = length.checked_ilog2().map_or(0, |log| log as usize / 7) + 1;
+        out.splice(start - ROOM..start, std::iter::repeat_n(0, needed));
+        put_length(length, &mut out[start - ROOM..start - ROOM + needed]);
     }
 }
 
-/// Makes room for a length that takes up more than one byte, before what was written from `start` on.
+#[inline]
 #[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
-fn widen(start: usize, out: &mut Vec<u8>) {
-    let end = out.len();
-    let mut length = end - start;
-    let more = (length.ilog2() / 7) as usize;
-    out.resize(end + more, 0);
-    out.copy_within(start..end, start + more);
-    for byte in &mut out[start - 1..start + more] {
+fn put_length(mut length: usize, room: &mut [u8]) {
+    for byte in &mut *room {
         *byte = length as u8 | 0x80;
         length >>= 7;
     }
-    out[start + more - 1] &= 0x7f;
+    if let Some(last) = room.last_mut() {
+        *last &= 0x7f;
+    }
 }
 
 #[cfg(test)]
@@ -87,16 +120,31 @@ mod tests {
         for length in [0, 1, 127, 128, 129, 16_383, 16_384, 70_000, 3_000_000] {
             let mut out = vec![7];
             message(1, &mut out, |out| out.resize(out.len() + length, b'x'));
+            long_message(4, &mut out, |out| out.resize(out.len() + length, b'z'));
             number(2, length as u64, &mut out);
             text(3, &vec![b'y'; length], &mut out);
             let mut fields = Fields::of(&out[1..]);
             let mut next = || fields.next().unwrap();
             assert_eq!(next(), Some((1, Value::Bytes(&vec![b'x'; length]))));
+            assert_eq!(next(), Some((4, Value::Bytes(&vec![b'z'; length]))));
             if length > 0 {
                 assert_eq!(next(), Some((2, Value::Number(length as u64))));
                 assert_eq!(next(), Some((3, Value::Bytes(&vec![b'y'; length]))));
             }
             assert_eq!(next(), None);
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_again_and_take_up_no_more_than_they_must() {
+        for bits in 1..=64 {
+            let most = u64::MAX >> (64 - bits);
+            for number in [most, most / 2 + 1, most - most / 3] {
+                let mut out = Vec::new();
+                some_number(1, number, &mut out);
+                assert_eq!(out.len(), 2 + number.ilog2() as usize / 7, "{number}");
+                assert_eq!(Fields::of(&out).next(), Ok(Some((1, Value::Number(number)))));
+            }
         }
     }
 

@@ -154,6 +154,30 @@ fn a_batch_is_decided_in_order_and_each_on_its_own() {
 }
 
 #[test]
+fn checks_that_there_is_more_to_keep_their_places_in_a_batch() {
+    let server = server();
+    let asker = Asker::of(&server);
+    let more = |app: &str| CheckLimitRequest {
+        scopes: vec!["read".to_owned()],
+        ..of("acme", app)
+    };
+    let answer = asker
+        .check_all(vec![more("a"), of("acme", "a"), of("acme", "b"), more("b")])
+        .unwrap();
+    let left = |place: usize, limit: usize| answer.decisions[place].limits[limit].remaining;
+    let lefts: Vec<_> = (0..4).map(|place| (left(place, 0), left(place, 1))).collect();
+    assert_eq!(lefts, [(4, 2), (3, 1), (2, 2), (1, 1)]);
+    for (invalid, expected) in [
+        (more(""), "requests[2]: `appId`"),
+        (of("acme", "\n"), "requests[2]: `appId`"),
+    ] {
+        let status = asker.check_all(vec![more("a"), of("acme", "a"), invalid, of("", "a")]);
+        let status = status.unwrap_err();
+        assert!(status.message().starts_with(expected), "{status:?}");
+    }
+}
+
+#[test]
 fn a_batch_with_an_invalid_item_charges_nothing() {
     let server = server();
     let asker = Asker::of(&server);
