@@ -41,7 +41,11 @@ impl<'a> Fields<'a> {
     }
 
     /// The next field's number and value.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "each field of each check comes by, and a fifth of reading was calls"
+    )]
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, Malformed> {
         if self.rest.is_empty() {
             return Ok(None);
