@@ -15,18 +15,19 @@ use parking_lot::{Mutex, RwLock};
 use tokio::runtime::Handle;
 
 use super::Value;
-use super::call::{ADOPT, CALL, adopt, decode, encode};
+use super::call::{ADOPT, CALL, Malformed, adopt, decode, encode};
 use super::client::Redis;
 use super::failure::{Failure, Why};
 use super::fleet::ask;
 use super::keys::{Keys, Tag};
 use super::link::{Link, Owner};
-use super::record::{LISTED, RECORD, decode_errand, encode_errand};
+use super::record::LISTED;
 use super::script::{Parts, Script};
 use crate::shared::Carrier;
 use crate::shared::call::{Call, Micros, Reply};
 use crate::shared::node::Outgoing;
-use crate::shared::record::{Act, Errand, RecordName, Said};
+use crate::shared::once::{self, KeyName, Question, Room};
+use crate::shared::record::{Act, Errand, Heard, Outcome, RecordName, Said, Token};
 
 /// Reads a key.
 pub(super) static LOOK: Script = Script::new("look", "return redis.call('GET', KEYS[1])");
@@ -35,7 +36,7 @@ const MOST_TRIES: u8 = 3;
 /// How long one waits for others to say that an owner is the same: as they find out, and tell.
 const HEARSAY: Duration = Duration::from_millis(1_500);
 const HEARSAY_EVERY: Duration = Duration::from_millis(20);
-/// What is done with a record is right whenever it is run: only once, and only before its end.
+/// What is done with a record or a key is right whenever it is run: only once, and only before its end.
 const WHENEVER: Micros = (1 << 53) - 1;
 /// Where a sentinel's owner begins.
 const OWNER_AT: usize = 16;
@@ -93,17 +94,48 @@ impl RedisCarrier {
         act: Act,
         then: impl FnOnce(Result<Said, Failure>) + Send + 'static,
     ) {
-        if !self.0.ready.load(Ordering::Acquire) {
-            return then(Err(Failure::NotRun(Why::NotConnected)));
-        }
-        let (slot, parcel) = self.0.pack(tag, lane, |heard| Errand {
+        let errand = |heard| Errand {
             not_after: WHENEVER,
             heard,
             record,
             act,
-        });
+        };
+        self.run(tag, lane, errand, then);
+    }
+
+    /// Asks about a key of an org, in one of the lanes. What came of it is heard once, whenever that is.
+    pub fn remember(
+        &self,
+        (tag, lane): (&str, usize),
+        (key, by): (KeyName, Token),
+        act: once::Act,
+        room: Room,
+        then: impl FnOnce(Result<once::Said, Failure>) + Send + 'static,
+    ) {
+        let question = |heard| Question {
+            not_after: WHENEVER,
+            heard,
+            key,
+            by,
+            act,
+            room,
+        };
+        self.run(tag, lane, question, then);
+    }
+
+    fn run<C: Errands>(
+        &self,
+        tag: &str,
+        lane: usize,
+        content: impl FnOnce([Micros; 2]) -> C,
+        then: impl FnOnce(Result<C::Said, Failure>) + Send + 'static,
+    ) {
+        if !self.0.ready.load(Ordering::Acquire) {
+            return then(Err(Failure::NotRun(Why::NotConnected)));
+        }
+        let (slot, parcel) = self.0.pack(tag, lane, content);
         let inner = self.0.clone();
-        let then = move |outcome| then(inner.note_errand(slot, outcome));
+        let then = move |outcome: Result<Value, Failure>| then(inner.note_errand(slot, outcome.map(C::read)));
         self.0.clone().carry(parcel, Box::new(then), 1);
     }
 
@@ -153,8 +185,8 @@ impl Carrier for RedisCarrier {
     }
 }
 
-/// What is carried: a call, or an errand about a record.
-trait Content: Send + Sync + 'static {
+/// What is carried: a call, an errand about a record, or a question about a key.
+pub(super) trait Content: Send + Sync + 'static {
     const SCRIPT: &'static Script;
 
     /// Its keys and arguments.
@@ -162,6 +194,15 @@ trait Content: Send + Sync + 'static {
 
     /// The same that comes too late, and so does nothing.
     fn too_late(&self) -> Self;
+}
+
+/// What is carried that is no call.
+pub(super) trait Errands: Content {
+    /// What comes of it.
+    type Said: Outcome;
+
+    /// Reads the reply.
+    fn read(reply: Value) -> Result<Heard<Self::Said>, Malformed>;
 }
 
 impl Content for Call {
@@ -175,21 +216,6 @@ impl Content for Call {
         Self {
             not_after: 0,
             ..Self::default()
-        }
-    }
-}
-
-impl Content for Errand {
-    const SCRIPT: &'static Script = &RECORD;
-
-    fn parts(&self, owner: &Owner, keys: &Keys, tag: &Tag, slot: u16) -> Parts {
-        encode_errand(self, owner, keys, tag, slot)
-    }
-
-    fn too_late(&self) -> Self {
-        Self {
-            not_after: 0,
-            ..self.clone()
         }
     }
 }
@@ -278,16 +304,18 @@ impl Inner {
         reply
     }
 
-    fn note_errand(&self, slot: u16, outcome: Result<Value, Failure>) -> Result<Said, Failure> {
-        let (name, said) = match outcome.map(decode_errand) {
-            Ok(Ok(heard)) => match heard.said {
-                Said::Late => ("late", Err(Failure::NotRun(Why::NotConnected))),
-                Said::Lost => ("lost", Ok(Said::Lost)),
-                said => {
-                    self.hear(slot, [heard.began, heard.now]);
-                    ("ok", Ok(said))
-                }
-            },
+    fn note_errand<S: Outcome>(
+        &self,
+        slot: u16,
+        outcome: Result<Result<Heard<S>, Malformed>, Failure>,
+    ) -> Result<S, Failure> {
+        let (name, said) = match outcome {
+            Ok(Ok(heard)) if heard.said == S::LATE => ("late", Err(Failure::NotRun(Why::NotConnected))),
+            Ok(Ok(heard)) if heard.said == S::LOST => ("lost", Ok(heard.said)),
+            Ok(Ok(heard)) => {
+                self.hear(slot, [heard.began, heard.now]);
+                ("ok", Ok(heard.said))
+            }
             Ok(Err(error)) => {
                 tracing::error!("{error}");
                 ("malformed", Err(Failure::Unknown))

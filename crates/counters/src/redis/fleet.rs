@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::keys::Keys;
 use super::link::Link;
 use super::mirror::{MIRROR, PUBLISH, PUT, RENEW};
+use super::once::ONCE;
 use super::record::{LISTED, RECORD};
 use super::script::{Parts, Script};
 
@@ -23,7 +24,7 @@ static BEAT: Script = Script::new("beat", include_str!("beat.lua"));
 /// Every script that nodes use, to be loaded when a server is connected to.
 pub fn scripts() -> Vec<&'static Script> {
     vec![
-        &CALL, &RECORD, &LISTED, &BEAT, &LOOK, &INSTALL, &ADOPT, &MIRROR, &PUBLISH, &PUT, &RENEW,
+        &CALL, &RECORD, &LISTED, &ONCE, &BEAT, &LOOK, &INSTALL, &ADOPT, &MIRROR, &PUBLISH, &PUT, &RENEW,
     ]
 }
 

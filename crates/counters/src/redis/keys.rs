@@ -88,6 +88,16 @@ impl Keys {
     pub fn listed(&self, tag: &Tag) -> String {
         format!("{}{{{}}}:r", self.prefix, tag.0)
     }
+
+    /// What is known of the keys of clients, by which a request is carried out once.
+    pub fn once(&self, tag: &Tag) -> String {
+        format!("{}{{{}}}:k", self.prefix, tag.0)
+    }
+
+    /// How old each of those is.
+    pub fn once_ages(&self, tag: &Tag) -> String {
+        format!("{}{{{}}}:k:ages", self.prefix, tag.0)
+    }
 }
 
 fn text(name: Name) -> String {

@@ -3,10 +3,11 @@
 use redis::Value;
 
 use super::call::{Doubles, Malformed, whole};
+use super::carrier::{Content, Errands};
 use super::keys::{Keys, Tag};
 use super::link::Owner;
 use super::script::{Parts, Script};
-use crate::shared::call::Kind;
+use crate::shared::call::{Kind, Micros};
 use crate::shared::record::{Act, Errand, Heard, Said, Token};
 
 /// Does an errand.
@@ -64,32 +65,88 @@ pub fn encode_errand(errand: &Errand, owner: &Owner, keys: &Keys, tag: &Tag, slo
 
 /// Reads the reply to an errand.
 pub fn decode_errand(reply: Value) -> Result<Heard, Malformed> {
-    let Value::Array(parts) = reply else {
-        return Err(Malformed);
-    };
-    let mut parts = parts.into_iter();
-    let Some(Value::Int(what)) = parts.next() else {
-        return Err(Malformed);
-    };
-    let mut text = || match parts.next() {
-        Some(Value::BulkString(bytes)) => Ok(bytes),
-        None => Ok(Vec::new()),
-        Some(_) => Err(Malformed),
-    };
-    let times = text()?;
-    let ([now, began], []) = times.as_chunks() else {
-        return Err(Malformed);
-    };
-    let (now, began) = (whole(*now)?, whole(*began)?);
-    let said = match what {
+    let mut words = Words::read(reply)?;
+    let said = match words.what {
         0 => Said::Late,
         1 => Said::Lost,
-        2 => Said::Done(text()?),
+        2 => Said::Done(words.text()?),
         3 => Said::Unknown,
-        4 => Said::Settled(Token::try_from(text()?).map_err(|_| Malformed)?, text()?),
+        4 => {
+            let by = Token::try_from(words.text()?).map_err(|_| Malformed)?;
+            Said::Settled(by, words.text()?)
+        }
         5 => Said::Expired,
         6 => Said::Busy,
         _ => return Err(Malformed),
     };
-    Ok(Heard { now, began, said })
+    Ok(words.heard(said))
+}
+
+/// What a script says: what came of it, its time and when what the slot knows began, and perhaps some texts.
+pub(super) struct Words {
+    pub(super) what: i64,
+    now: Micros,
+    began: Micros,
+    texts: std::vec::IntoIter<Value>,
+}
+
+impl Words {
+    pub(super) fn read(reply: Value) -> Result<Self, Malformed> {
+        let Value::Array(parts) = reply else {
+            return Err(Malformed);
+        };
+        let mut texts = parts.into_iter();
+        let (Some(Value::Int(what)), Some(Value::BulkString(times))) = (texts.next(), texts.next()) else {
+            return Err(Malformed);
+        };
+        let ([now, began], []) = times.as_chunks() else {
+            return Err(Malformed);
+        };
+        Ok(Self {
+            what,
+            now: whole(*now)?,
+            began: whole(*began)?,
+            texts,
+        })
+    }
+
+    /// The next text; empty if there is none.
+    pub(super) fn text(&mut self) -> Result<Vec<u8>, Malformed> {
+        match self.texts.next() {
+            Some(Value::BulkString(bytes)) => Ok(bytes),
+            None => Ok(Vec::new()),
+            Some(_) => Err(Malformed),
+        }
+    }
+
+    pub(super) fn heard<S>(self, said: S) -> Heard<S> {
+        Heard {
+            now: self.now,
+            began: self.began,
+            said,
+        }
+    }
+}
+
+impl Content for Errand {
+    const SCRIPT: &'static Script = &RECORD;
+
+    fn parts(&self, owner: &Owner, keys: &Keys, tag: &Tag, slot: u16) -> Parts {
+        encode_errand(self, owner, keys, tag, slot)
+    }
+
+    fn too_late(&self) -> Self {
+        Self {
+            not_after: 0,
+            ..self.clone()
+        }
+    }
+}
+
+impl Errands for Errand {
+    type Said = Said;
+
+    fn read(reply: Value) -> Result<Heard, Malformed> {
+        decode_errand(reply)
+    }
 }

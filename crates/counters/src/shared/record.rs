@@ -75,15 +75,23 @@ pub struct Back {
     pub amount: u64,
 }
 
-/// What the store says of a record, and of itself: its time, and when what the slot knows began.
+/// What the store says of what it was asked, and of itself: its time, and when what the slot knows began.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
+pub struct Heard<S = Said> {
     /// The store's time.
     pub now: Micros,
     /// When what the slot knows began.
     pub began: Micros,
     /// What came of the errand.
-    pub said: Said,
+    pub said: S,
+}
+
+/// What may come of anything that is asked of a slot beside its calls.
+pub trait Outcome: PartialEq + Sized {
+    /// It was run after its time and did nothing.
+    const LATE: Self;
+    /// The slot has lost its memory.
+    const LOST: Self;
 }
 
 /// What came of an errand.
@@ -103,4 +111,9 @@ pub enum Said {
     Expired,
     /// Somebody else has claimed it.
     Busy,
+}
+
+impl Outcome for Said {
+    const LATE: Self = Self::Late;
+    const LOST: Self = Self::Lost;
 }

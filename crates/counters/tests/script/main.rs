@@ -14,6 +14,7 @@ mod differential;
 mod exact;
 mod formers;
 mod logs;
+mod once;
 mod records;
 mod sentinels;
 mod writes;

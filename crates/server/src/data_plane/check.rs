@@ -6,14 +6,14 @@ use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
-use super::keyed::{Keyed, kept_until};
+use super::keyed::Keyed;
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered, query_value};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers};
 use crate::check_body::{BodyError, CheckBody};
-use crate::engine::{Checked, Heard, Undecided, Wait};
+use crate::engine::{Checked, Done, Heard, Undecided, Wait};
 use crate::ledger::Used;
-use crate::reservations::{Bill, OrgMark, Undo};
+use crate::reservations::{Bill, Undo};
 
 pub(super) fn answer(
     plane: &DataPlane,
@@ -30,10 +30,11 @@ pub(super) fn answer(
     } else {
         Commit::Charge
     };
-    if turn.done().is_some() {
-        return Ok(turn.say(reply)?);
-    }
-    let keyed = plane.claim(asked, turn, OrgMark::of(plane.engine.seed(), request.org), reply)?;
+    let keyed = match turn.done() {
+        None => plane.claim_in_fleet(asked, turn, request.org, reply)?,
+        Some(Done::Asked(known)) => turn.hear_of_key(known, reply)?,
+        Some(_) => return Ok(turn.say(reply)?),
+    };
     let how = match keyed {
         Keyed::Answered => return Ok(()),
         Keyed::Yes if commit == Commit::Charge => How::Held,
@@ -43,23 +44,17 @@ pub(super) fn answer(
     plane.decide(turn, &request, how, turn.answer.take(), &mut checked)?;
     write_head(plane, &checked, always_200, reply);
     write_item(&checked, &mut reply.body);
-    if keyed == Keyed::Yes {
-        let until = kept_until(&checked);
-        if how != How::Held || !checked.decision.allowed {
-            turn.keep(reply, until, Undo::Free);
-            return Ok(());
-        }
-        let bill = Arc::new(Bill::of(&checked, &request, turn.snapshot()));
-        let key = asked.head.header("idempotency-key");
-        let key = key.and_then(|key| std::str::from_utf8(key).ok());
-        let recording = key.and_then(|key| plane.record_of_key(&checked, request.org, key, &bill));
-        let undo = Undo::Charge(bill);
-        if let Some(recording) = recording {
-            return Err(turn.record(reply, recording, until, undo).into());
-        }
-        turn.keep(reply, until, undo);
+    if keyed == Keyed::No {
+        return Ok(());
     }
-    Ok(())
+    if how != How::Held || !checked.decision.allowed {
+        return turn.finish(reply, &checked, None, Undo::Free);
+    }
+    let bill = Arc::new(Bill::of(&checked, &request, turn.snapshot()));
+    let key = asked.head.header("idempotency-key");
+    let key = key.and_then(|key| std::str::from_utf8(key).ok());
+    let recording = key.and_then(|key| plane.record_of_key(&checked, request.org, key, &bill));
+    turn.finish(reply, &checked, recording, Undo::Charge(bill))
 }
 
 /// Whether denials are to be 200 as well.
@@ -105,7 +100,7 @@ impl DataPlane {
     ) -> Result<(), Undecided> {
         let started = std::time::Instant::now();
         let (snapshot, now) = (turn.snapshot(), turn.now);
-        if answer.is_none() {
+        if answer.is_none() && !turn.has_leave.get() {
             self.ask_leave(request.org, now)?;
         }
         match (how, answer) {
@@ -195,7 +190,7 @@ impl DataPlane {
         }
     }
 
-    /// The same of what may be given back.
+    /// The same of what may be given back, by whoever may ask.
     pub(crate) async fn decide_held_in_time<'s>(
         &self,
         snapshot: &'s Snapshot,
@@ -203,7 +198,6 @@ impl DataPlane {
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
         let started = std::time::Instant::now();
-        self.ask_leave(request.org, now)?;
         let checked = self.engine.check_held_in_time(snapshot, request, now).await?;
         self.metrics.observe_decision(&checked, started.elapsed());
         self.tally(&checked, request, snapshot);

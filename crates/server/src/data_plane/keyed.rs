@@ -1,6 +1,7 @@
 //! `Idempotency-Key`: a request that is sent again is carried out once.
 
-use std::pin::Pin;
+mod fleet;
+
 use std::sync::Arc;
 
 use tollgate_core::{Retry, Timestamp};
@@ -11,7 +12,11 @@ use super::{Asked, DataPlane};
 use crate::answer::Problem;
 use crate::engine::{Checked, DeskWait, Done, Undecided, Wait};
 use crate::names::lane_of;
-use crate::reservations::{Bill, Claimed, FleetId, KEPT, OrgMark, Settling, Undo, fingerprint};
+use crate::reservations::{
+    Bill, Claimed, FleetClaim, FleetId, KEPT, OrgMark, Recording, Settling, Undo, fingerprint,
+};
+
+pub(crate) use fleet::both;
 
 /// The longest body of a request of which something is remembered.
 pub(super) const MAX_KEPT_BYTES: usize = 16 * 1024;
@@ -46,8 +51,7 @@ impl DataPlane {
         }
         let key = std::str::from_utf8(key).ok();
         let key = good_key(key)?;
-        let query = asked.head.query.unwrap_or_default();
-        let parts = [asked.head.path.as_bytes(), query.as_bytes(), asked.body];
+        let parts = [asked.head.path.as_bytes(), asked.query(), asked.body];
         let fingerprint = fingerprint(self.engine.seed(), &parts);
         bounded(asked)?;
         match self.keys.claim(org, key, fingerprint, turn.now) {
@@ -107,9 +111,6 @@ impl DataPlane {
     }
 }
 
-/// What makes the fleet have something on record.
-pub(crate) type Recording = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 impl Turn {
     /// Has the fleet put on record what was charged, before that is told.
     pub(super) fn record(
@@ -139,6 +140,14 @@ impl Turn {
         reply.repeat(&said);
         self.keep(reply, until, undo);
         Ok(())
+    }
+
+    /// Takes out the claim on its key in the fleet.
+    fn claim_of_fleet(&self) -> Option<FleetClaim> {
+        let mut underway = self.underway.take()?;
+        let claim = underway.in_fleet.take();
+        self.underway.set(Some(underway));
+        claim
     }
 
     /// Takes out the reservation that is being settled.

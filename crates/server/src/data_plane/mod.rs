@@ -44,7 +44,7 @@ pub(crate) use desk::{Claimant, Desk};
 pub(crate) use forwarded::client_address;
 pub(crate) use jwt::Identity;
 pub use jwt::{Jwt, JwtFlags, JwtSettings};
-pub(crate) use keyed::{good_key, kept_until, refused};
+pub(crate) use keyed::{both, good_key, kept_until, refused};
 pub(crate) use reserve::{Opened, good_ttl};
 pub(crate) use series::Series;
 pub use settle::Settled;
@@ -101,6 +101,13 @@ struct Asked<'a, 'b> {
     peer: IpAddr,
     head: &'a Head<'b>,
     body: &'a [u8],
+}
+
+impl Asked<'_, '_> {
+    /// What follows the path.
+    fn query(&self) -> &[u8] {
+        self.head.query.unwrap_or_default().as_bytes()
+    }
 }
 
 /// Why a route has not answered.

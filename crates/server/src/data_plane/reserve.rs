@@ -8,12 +8,12 @@ use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
 use super::check::{How, always_200, read_any, write_head};
-use super::keyed::{Keyed, Recording, bounded, kept_until};
+use super::keyed::{Keyed, bounded};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
 use crate::answer::{Problem, rfc3339, write_decision, write_denial_members};
-use crate::engine::Checked;
-use crate::reservations::{Bill, OrgMark, Undo};
+use crate::engine::{Checked, Done};
+use crate::reservations::{Bill, Recording, Undo};
 
 /// How long a reservation lasts unless it is told, and at most.
 const TTL_MS: u64 = 60_000;
@@ -25,16 +25,17 @@ pub(super) fn answer(
     turn: &Turn,
     reply: &mut Reply,
 ) -> Result<(), Unanswered> {
-    if turn.done().is_some() {
-        return Ok(turn.say(reply)?);
-    }
     let always_200 = always_200(asked)?;
     bounded(asked)?;
     let body = read_any(asked.body)?;
     let ttl_ms = good_ttl(body.ttl_ms())?;
     let request = body.request(Some(turn.snapshot()), turn.now);
     let request = request.map_err(Problem::from)?;
-    let keyed = plane.claim(asked, turn, OrgMark::of(plane.engine.seed(), request.org), reply)?;
+    let keyed = match turn.done() {
+        None => plane.claim_in_fleet(asked, turn, request.org, reply)?,
+        Some(Done::Asked(known)) => turn.hear_of_key(known, reply)?,
+        Some(_) => return Ok(turn.say(reply)?),
+    };
     let how = match keyed {
         Keyed::Answered => return Ok(()),
         _ if body.dry_run() => How::Plain(Commit::DryRun),
@@ -47,14 +48,8 @@ pub(super) fn answer(
     let opened = (how == How::Held).then(|| plane.open(&checked, &request, turn.snapshot(), ttl_ms));
     let opened = opened.flatten();
     write(&checked, opened.as_ref(), &mut reply.body);
-    if let Some(recording) = opened.and_then(|opened| opened.recording) {
-        let until = kept_until(&checked);
-        return Err(turn.record(reply, recording, until, Undo::Nothing).into());
-    }
-    if keyed == Keyed::Yes {
-        turn.keep(reply, kept_until(&checked), Undo::Nothing);
-    }
-    Ok(())
+    let recording = opened.and_then(|opened| opened.recording);
+    turn.finish(reply, &checked, recording, Undo::Nothing)
 }
 
 /// How long a reservation is to last.

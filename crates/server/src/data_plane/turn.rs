@@ -17,7 +17,7 @@ use tollgate_core::Timestamp;
 use super::batch::Progress;
 use crate::clock;
 use crate::engine::{Done, Engine, Heard, MOST_WAITS, Wait};
-use crate::reservations::{Claim, Said, Settling, Undo};
+use crate::reservations::{Claim, FleetClaim, Said, Settling, Undo};
 
 /// The snapshot a request is decided by: borrowed, or while it waits held on to.
 enum Held {
@@ -40,6 +40,8 @@ pub(super) struct Turn {
     pub(super) answer: Cell<Option<Heard>>,
     /// What is to be done once, and is undone if it is not answered.
     pub(super) underway: Cell<Option<Box<Underway>>>,
+    /// Whether its org may ask for a decision was asked already, before the fleet was.
+    pub(super) has_leave: Cell<bool>,
     /// How often it has waited.
     waits: u32,
 }
@@ -49,6 +51,8 @@ pub(super) struct Turn {
 pub(super) struct Underway {
     /// The key of a request.
     pub(super) claim: Option<Claim>,
+    /// The same in all of a fleet.
+    pub(super) in_fleet: Option<FleetClaim>,
     /// A reservation.
     pub(super) settling: Option<Settling>,
     /// What is said once the fleet has on record what was charged; until when that is repeated, and what can be taken
@@ -75,6 +79,7 @@ impl Turn {
             attempt: Cell::new(0),
             answer: Cell::default(),
             underway: Cell::default(),
+            has_leave: Cell::new(false),
             waits: 0,
         }
     }

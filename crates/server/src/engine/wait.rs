@@ -10,6 +10,7 @@ use super::apart::Held;
 use crate::answer::Problem;
 use crate::data_plane::Settled;
 use crate::ledger;
+use crate::reservations::Asked;
 
 /// What a request waits for.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub enum Done {
     Settled(Result<Settled, Problem>),
     /// A check is refunded, by so much; or the fleet has no record of it.
     Refunded(Result<Option<u64>, Problem>),
+    /// The fleet was asked for a key.
+    Asked(Asked),
 }
 
 /// What it has heard.

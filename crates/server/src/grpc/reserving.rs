@@ -20,12 +20,58 @@ use crate::answer::{Problem, rfc3339};
 use crate::check_body::CheckBody;
 use crate::clock;
 use crate::data_plane::{
-    Claimant, Opened, Settled, actual, good_key, good_ttl, kept_until, no_room, not_open, refused,
+    Claimant, Opened, Settled, actual, both, good_key, good_ttl, kept_until, no_room, not_open, refused,
 };
-use crate::reservations::{Bill, Claimed, Found, OrgMark, Said, Undo, fingerprint};
+use crate::engine::Checked;
+use crate::reservations::{
+    Asked, Bill, Claimed, FleetClaim, Found, OrgMark, Recording, Said, Undo, fingerprint, lasts,
+};
 
-/// An answer, until when it is kept at the latest, and what can be taken back of it.
-type Kept<M> = (M, Option<Timestamp>, Undo);
+/// A request that may carry a key.
+struct Once<'a> {
+    key: Option<&'a str>,
+    /// What it says.
+    text: &'a [u8],
+    now: Timestamp,
+    whose: Whose<'a>,
+}
+
+/// Whose a request is.
+#[derive(Clone, Copy)]
+enum Whose<'a> {
+    /// An org's that asks for a decision, which is made by these policies: a fleet remembers its key.
+    Asks(Option<&'a str>, &'a Snapshot),
+    /// One's that settles what a fleet has on record itself.
+    Settles(OrgMark),
+}
+
+/// What was carried out.
+struct Kept<M> {
+    answer: M,
+    /// When it is answered to nobody any more, if that is soon.
+    until: Option<Timestamp>,
+    at: Timestamp,
+    /// A fallback decided, so that the shared store is not waited for.
+    degraded: bool,
+    /// What can be taken back of it.
+    undo: Undo,
+    /// What makes the fleet have it on record, before it is told.
+    recording: Option<Recording>,
+}
+
+impl<M> Kept<M> {
+    /// An answer to what was decided, of which nothing is to be recorded.
+    fn of(checked: &Checked<'_>, answer: M, undo: Undo) -> Self {
+        Self {
+            answer,
+            until: kept_until(checked),
+            at: checked.now,
+            degraded: checked.degraded,
+            undo,
+            recording: None,
+        }
+    }
+}
 
 impl RateLimiter {
     /// A check that counts once for its key.
@@ -36,40 +82,43 @@ impl RateLimiter {
         snapshot: &Snapshot,
         now: Timestamp,
     ) -> Result<CheckLimitResponse, Problem> {
-        let org = OrgMark::of(self.plane.engine.seed(), question.check.org);
-        let text = format!("check {}", canonical(request));
+        let org = question.check.org;
         let decide = async {
-            if question.commit == Commit::DryRun {
-                let decided = self
-                    .plane
-                    .decide_in_time(snapshot, &question.check, question.commit, now);
-                let checked = decided.await?;
-                return Ok((
-                    decision(&checked, self.headers(question.with_headers)),
-                    None,
-                    Undo::Free,
-                ));
+            let checked = self.decided(question, snapshot, now).await?;
+            let answer = decision(&checked, self.headers(question.with_headers));
+            let mut kept = Kept::of(&checked, answer, Undo::Free);
+            if question.commit == Commit::Charge && checked.decision.allowed {
+                let bill = Arc::new(Bill::of(&checked, &question.check, snapshot));
+                let key = request.idempotency_key.as_deref().unwrap_or_default();
+                kept.recording = self.plane.record_of_key(&checked, org, key, &bill);
+                kept.undo = Undo::Charge(bill);
             }
-            let decided = self.plane.decide_held_in_time(snapshot, &question.check, now);
-            let checked = decided.await?;
-            let (answer, until) = (
-                decision(&checked, self.headers(question.with_headers)),
-                kept_until(&checked),
-            );
-            if !checked.decision.allowed {
-                return Ok((answer, until, Undo::Free));
-            }
-            let bill = Arc::new(Bill::of(&checked, &question.check, snapshot));
-            let key = request.idempotency_key.as_deref().unwrap_or_default();
-            let recording = self.plane.record_of_key(&checked, question.check.org, key, &bill);
-            drop(checked);
-            if let Some(recording) = recording {
-                recording.await;
-            }
-            Ok((answer, until, Undo::Charge(bill)))
+            Ok(kept)
         };
-        self.once(request.idempotency_key.as_deref(), org, &text, now, decide)
-            .await
+        let once = Once {
+            key: request.idempotency_key.as_deref(),
+            text: &canonical(b"check", request),
+            now,
+            whose: Whose::Asks(org, snapshot),
+        };
+        self.once(once, decide).await
+    }
+
+    /// Decides a request by whoever may ask: what it is charged may be given back.
+    async fn decided<'s>(
+        &self,
+        question: &Question<'_>,
+        snapshot: &'s Snapshot,
+        now: Timestamp,
+    ) -> Result<Checked<'s>, Problem> {
+        let (plane, check) = (&self.plane, &question.check);
+        Ok(match question.commit {
+            Commit::Charge => plane.decide_held_in_time(snapshot, check, now).await?,
+            Commit::DryRun => {
+                let decided = plane.engine.check_in_time(snapshot, check, Commit::DryRun, now);
+                decided.await?
+            }
+        })
     }
 
     /// Decides a request whose cost is known only afterwards.
@@ -88,31 +137,27 @@ impl RateLimiter {
         let ttl_ms = good_ttl(request.ttl_ms)?;
         let body = CheckBody::from(&check);
         let question = Question::read(&body, check.with_headers(), &snapshot, now)?;
-        let org = OrgMark::of(self.plane.engine.seed(), question.check.org);
-        let text = format!("reserve {ttl_ms} {}", canonical(&check));
         let decide = async {
             self.plane.has_room(question.check.org)?;
-            if question.commit == Commit::DryRun {
-                let decided = self
-                    .plane
-                    .decide_in_time(&snapshot, &question.check, question.commit, now);
-                let checked = decided.await?;
-                let decision = decision(&checked, self.headers(question.with_headers));
-                return Ok((opened(decision, None), None, Undo::Nothing));
-            }
-            let decided = self.plane.decide_held_in_time(&snapshot, &question.check, now);
-            let checked = decided.await?;
-            let mut open = self.plane.open(&checked, &question.check, &snapshot, ttl_ms);
+            let checked = self.decided(&question, &snapshot, now).await?;
+            let mut open = match question.commit {
+                Commit::Charge => self.plane.open(&checked, &question.check, &snapshot, ttl_ms),
+                Commit::DryRun => None,
+            };
+            let recording = open.as_mut().and_then(|open| open.recording.take());
             let decision = decision(&checked, self.headers(question.with_headers));
-            let until = kept_until(&checked);
-            drop(checked);
-            if let Some(recording) = open.as_mut().and_then(|open| open.recording.take()) {
-                recording.await;
-            }
-            Ok((opened(decision, open), until, Undo::Nothing))
+            Ok(Kept {
+                recording,
+                ..Kept::of(&checked, opened(decision, open), Undo::Nothing)
+            })
         };
-        self.once(check.idempotency_key.as_deref(), org, &text, now, decide)
-            .await
+        let once = Once {
+            key: check.idempotency_key.as_deref(),
+            text: &canonical(format!("reserve {ttl_ms}").as_bytes(), &check),
+            now,
+            whose: Whose::Asks(question.check.org, &snapshot),
+        };
+        self.once(once, decide).await
     }
 
     async fn settle_once(&self, request: SettleRequest) -> Result<SettleResponse, Problem> {
@@ -137,10 +182,22 @@ impl RateLimiter {
                 returned_cost: settled.returned,
                 extra_cost: settled.extra,
             };
-            Ok((answer, None, Undo::Nothing))
+            Ok(Kept {
+                answer,
+                until: None,
+                at: now,
+                degraded: false,
+                undo: Undo::Nothing,
+                recording: None,
+            })
         };
-        self.once(request.idempotency_key.as_deref(), org, &text, now, settle)
-            .await
+        let once = Once {
+            key: request.idempotency_key.as_deref(),
+            text: text.as_bytes(),
+            now,
+            whose: Whose::Settles(org),
+        };
+        self.once(once, settle).await
     }
 
     async fn settled(
@@ -171,31 +228,86 @@ impl RateLimiter {
     /// Carries a request out once for each of its keys.
     async fn once<M: Message + Default>(
         &self,
-        key: Option<&str>,
-        org: OrgMark,
-        text: &str,
-        now: Timestamp,
+        once: Once<'_>,
         carry_out: impl Future<Output = Result<Kept<M>, Problem>>,
     ) -> Result<M, Problem> {
-        let Some(key) = key else {
-            return carry_out.await.map(|(answer, ..)| answer);
-        };
-        let fingerprint = fingerprint(self.plane.engine.seed(), &[b"grpc", text.as_bytes()]);
-        match self.plane.keys.claim(org, good_key(Some(key))?, fingerprint, now) {
-            Claimed::New(claim) => {
-                let (answer, until, undo) = carry_out.await?;
-                let said = Said {
-                    status: 200,
-                    head: Box::default(),
-                    body: answer.encode_to_vec().into(),
-                };
-                claim.keep(said, until, undo);
-                Ok(answer)
+        let Some(key) = once.key else {
+            self.ask_leave(&once)?;
+            let kept = carry_out.await?;
+            if let Some(recording) = kept.recording {
+                recording.await;
             }
-            Claimed::Done(said) => M::decode(&*said.body).map_err(|_| refused(&Claimed::Other)),
-            claimed => Err(refused(&claimed)),
+            return Ok(kept.answer);
+        };
+        let key = good_key(Some(key))?;
+        let seed = self.plane.engine.seed();
+        let org = match once.whose {
+            Whose::Asks(org, _) => OrgMark::of(seed, org),
+            Whose::Settles(org) => org,
+        };
+        let fingerprint = fingerprint(seed, &[b"grpc", once.text]);
+        let claim = match self.plane.keys.claim(org, key, fingerprint, once.now) {
+            Claimed::New(claim) => claim,
+            Claimed::Done(said) => return repeated(&said),
+            claimed => return Err(refused(&claimed)),
+        };
+        self.ask_leave(&once)?;
+        let in_fleet = match self.ask_fleet(&once, key).await {
+            None => None,
+            Some(Asked::Ours(claim)) => Some(claim),
+            Some(Asked::Answered(answered)) => {
+                let answer = repeated(&answered.said)?;
+                let until = once.now.saturating_add(answered.lasts.as_nanos());
+                claim.keep(answered.said, Some(until), answered.undo);
+                return Ok(answer);
+            }
+            Some(Asked::Other) => return Err(refused(&Claimed::Other)),
+            Some(Asked::InFlight) => return Err(refused(&Claimed::InFlight)),
+        };
+        let mut kept = carry_out.await?;
+        let said = Said {
+            status: 200,
+            head: Box::default(),
+            body: kept.answer.encode_to_vec().into(),
+        };
+        let keeping = in_fleet.and_then(|in_fleet| kept.keep(in_fleet, &said));
+        if let Some(telling) = both(kept.recording.take(), keeping) {
+            telling.await;
+        }
+        claim.keep(said, kept.until, kept.undo);
+        Ok(kept.answer)
+    }
+
+    /// Whether whoever asks for a decision may.
+    fn ask_leave(&self, once: &Once<'_>) -> Result<(), Problem> {
+        match once.whose {
+            Whose::Asks(org, _) => Ok(self.plane.ask_leave(org, once.now)?),
+            Whose::Settles(_) => Ok(()),
         }
     }
+
+    /// Asks the fleet for a key, if it remembers those of such requests.
+    async fn ask_fleet(&self, once: &Once<'_>, key: &str) -> Option<Asked> {
+        let Whose::Asks(org, snapshot) = once.whose else {
+            return None;
+        };
+        let parts = [b"grpc", once.text];
+        let asking = self.plane.ask_fleet(snapshot, org, key, &parts, once.now)?;
+        Some(asking.await)
+    }
+}
+
+impl<M> Kept<M> {
+    /// What makes the fleet keep it.
+    fn keep(&self, claim: FleetClaim, said: &Said) -> Option<Recording> {
+        let lasts = self.until.map(|until| lasts(until, self.at));
+        claim.keep(said, lasts, &self.undo, !self.degraded)
+    }
+}
+
+/// An answer that was given before.
+fn repeated<M: Message + Default>(said: &Said) -> Result<M, Problem> {
+    M::decode(&*said.body).map_err(|_| refused(&Claimed::Other))
 }
 
 fn opened(decision: CheckLimitResponse, open: Option<Opened>) -> ReserveResponse {
@@ -211,10 +323,11 @@ fn opened(decision: CheckLimitResponse, open: Option<Opened>) -> ReserveResponse
     }
 }
 
-/// A request as a text that is the same for the same request: maps have no order.
-fn canonical(request: &CheckLimitRequest) -> String {
+/// What is asked, as bytes that are the same for the same request: maps have no order.
+fn canonical(what: &[u8], request: &CheckLimitRequest) -> Vec<u8> {
     let mut rest = request.clone();
     let costs: BTreeMap<_, _> = std::mem::take(&mut rest.costs).into_iter().collect();
     let descriptors: BTreeMap<_, _> = std::mem::take(&mut rest.descriptors).into_iter().collect();
-    format!("{rest:?} {costs:?} {descriptors:?}")
+    let maps = format!("{costs:?} {descriptors:?}");
+    [what, maps.as_bytes(), &rest.encode_to_vec()].join(&0)
 }

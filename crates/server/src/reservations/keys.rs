@@ -51,6 +51,8 @@ pub enum Undo {
     Free,
     /// A check's charge.
     Charge(Arc<Bill>),
+    /// The charge of a check that another node decided: what the fleet has on record of it.
+    Elsewhere,
     /// It was taken back.
     Done,
 }
@@ -187,6 +189,10 @@ impl Keys {
             Undo::Nothing => {
                 entry.undo = Undo::Nothing;
                 Refund::Other
+            }
+            Undo::Elsewhere => {
+                entry.undo = Undo::Elsewhere;
+                Refund::Unknown
             }
             Undo::Free => Refund::Of(None),
             Undo::Charge(bill) => Refund::Of(Some(bill)),

@@ -5,18 +5,26 @@
 mod bill;
 mod id;
 mod keys;
+mod once;
 mod open;
 mod records;
 mod request;
 mod text;
 
-use tollgate_core::{IdHash, KeySeed};
+use std::pin::Pin;
+use std::time::Duration;
+
+use tollgate_core::{IdHash, KeySeed, Timestamp};
 
 pub use bill::{Actual, Bill};
 pub use id::FleetId;
 pub use keys::{Claim, Claimed, KEPT, Keys, Refund, Said, Undo};
+pub use once::{Answered, Asked, FleetClaim, FleetKey};
 pub use open::{Found, Reservations, Settling};
 pub use records::{Records, Unheard};
+
+/// What makes a fleet have something on record, or remember it.
+pub type Recording = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The most of each that one org may have, and that all may.
 const MOST_OF_ORG: usize = 10_000;
@@ -37,6 +45,11 @@ impl OrgMark {
     fn shard(self) -> usize {
         usize::try_from(self.0 % SHARDS as u64).unwrap_or(0)
     }
+}
+
+/// How long it is from one time to another.
+pub fn lasts(until: Timestamp, now: Timestamp) -> Duration {
+    Duration::from_nanos(until.nanos().saturating_sub(now.nanos()))
 }
 
 /// A text by which requests are told apart.

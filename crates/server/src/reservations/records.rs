@@ -40,6 +40,11 @@ impl Records {
         Self(carrier)
     }
 
+    /// What leads to them.
+    pub(super) fn carrier(&self) -> &RedisCarrier {
+        &self.0
+    }
+
     /// Writes a record of what was charged.
     pub async fn open(&self, id: &FleetId, lane: usize, bill: &Bill, listed: bool) -> Result<Said, Unheard> {
         let act = Act::Open {

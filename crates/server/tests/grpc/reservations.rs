@@ -5,7 +5,8 @@ use tollgate_proto::v1::{CheckLimitRequest, ReserveRequest, SettleRequest};
 use tonic::Code;
 
 use crate::asker::Asker;
-use crate::common::{Server, file_of, hourly};
+use crate::common::{Server, file_of, hourly, wait_for};
+use crate::servers;
 
 fn check(cost: u64, key: Option<&str>) -> CheckLimitRequest {
     CheckLimitRequest {
@@ -116,4 +117,91 @@ fn a_key_counts_once() {
     let refund = json!({"orgId": "acme", "idempotencyKey": "k-1"}).to_string();
     server.ask("POST", "/v1/refund").body(refund).send().expect(200);
     assert_eq!(server.left("org", &look), 49);
+}
+
+fn fleet(redis: &servers::Server) -> [Server; 2] {
+    let rest = "accuracy: exact, failMode: closed";
+    let tokens = hourly("tokens", "org", 1_000, &format!("unit: tokens, {rest}"));
+    let policies = file_of(&[hourly("org", "org", 50, rest), tokens]);
+    [(); 2].map(|()| Server::start(&policies, &["--threads", "1", "--redis", &redis.url()]))
+}
+
+/// What is left of a limit comes to this: a node shows what it heard for a moment.
+fn comes_to(server: &Server, policy: &str, left: u64) {
+    wait_for("what is left", || {
+        (server.left(policy, &json!({"orgId": "acme"})) == left).then_some(())
+    });
+}
+
+#[test]
+fn over_grpc_another_node_settles_it() {
+    let redis = servers::Server::start();
+    let nodes = fleet(&redis);
+    let [a, b] = nodes.each_ref().map(Asker::of);
+    let check = Some(check(20, None));
+    let reserved = a.reserve(ReserveRequest { check, ttl_ms: None }).unwrap();
+    let name = reserved.reservation_id.unwrap();
+    comes_to(&nodes[1], "org", 30);
+    let settle = |asker: &Asker, cost: u64, key: Option<&str>| {
+        asker.settle(SettleRequest {
+            reservation_id: name.clone(),
+            actual_cost: Some(cost),
+            actual_costs: [("tokens".to_owned(), 40)].into(),
+            idempotency_key: key.map(str::to_owned),
+        })
+    };
+    // There is no room for so much, and it stays.
+    assert_eq!(settle(&b, 51, None).unwrap_err().code(), Code::Aborted);
+    let settled = settle(&b, 5, Some("s")).unwrap();
+    assert_eq!(
+        (settled.reserved_cost, settled.actual_cost, settled.returned_cost),
+        (20, 5, 15)
+    );
+    assert_eq!(settle(&a, 5, Some("s")).unwrap(), settled);
+    for asker in [&a, &b] {
+        assert_eq!(
+            settle(asker, 5, None).unwrap_err().code(),
+            Code::FailedPrecondition
+        );
+    }
+    comes_to(&nodes[0], "org", 45);
+    comes_to(&nodes[0], "tokens", 960);
+}
+
+#[test]
+fn over_grpc_another_node_gives_the_same_answer() {
+    let redis = servers::Server::start();
+    let nodes = fleet(&redis);
+    let [a, b] = nodes.each_ref().map(Asker::of);
+    let first = a.check(check(7, Some("k"))).unwrap();
+    assert!(first.allowed);
+    for asker in [&b, &a, &b] {
+        assert_eq!(asker.check(check(7, Some("k"))).unwrap(), first);
+        assert_eq!(
+            asker.check(check(8, Some("k"))).unwrap_err().code(),
+            Code::AlreadyExists
+        );
+    }
+    comes_to(&nodes[1], "org", 43);
+    let reserve = |asker: &Asker| {
+        let check = Some(check(3, Some("r")));
+        asker.reserve(ReserveRequest { check, ttl_ms: None }).unwrap()
+    };
+    let reserved = reserve(&a);
+    assert_eq!(reserve(&b), reserved);
+    let settled = b.settle(SettleRequest {
+        reservation_id: reserved.reservation_id.clone().unwrap(),
+        actual_cost: Some(1),
+        ..SettleRequest::default()
+    });
+    assert_eq!(settled.unwrap().returned_cost, 2);
+    assert_eq!(reserve(&b), reserved);
+    comes_to(&nodes[0], "org", 42);
+    // A check is refunded over HTTP, at any node, once.
+    let refund = json!({"orgId": "acme", "idempotencyKey": "k"}).to_string();
+    for (node, status) in [(&nodes[1], 200), (&nodes[0], 410)] {
+        let answer = node.ask("POST", "/v1/refund").body(refund.as_str()).send();
+        assert_eq!(answer.status, status);
+    }
+    comes_to(&nodes[0], "org", 49);
 }

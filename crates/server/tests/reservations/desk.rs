@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::common::http::Ask;
 use crate::common::{Answer, Server};
 
 impl Server {
@@ -10,8 +11,12 @@ impl Server {
     }
 
     pub fn post_keyed(&self, route: &str, key: &str, body: &Value) -> Answer {
+        self.ask_keyed(route, key, body).send()
+    }
+
+    pub fn ask_keyed(&self, route: &str, key: &str, body: &Value) -> Ask {
         let ask = self.ask("POST", route).header("Idempotency-Key", key);
-        ask.body(body.to_string()).send()
+        ask.body(body.to_string())
     }
 
     /// Reserves what must be allowed, and says its name.

@@ -6,12 +6,12 @@ use crate::common::server::limit;
 use crate::common::{Server, file_of, hourly, wait_for};
 use crate::servers;
 
-fn nodes<const N: usize>(redis: &servers::Server, policies: &[String]) -> [Server; N] {
+pub fn nodes<const N: usize>(redis: &servers::Server, policies: &[String]) -> [Server; N] {
     [(); N].map(|()| Server::start(&file_of(policies), &["--threads", "1", "--redis", &redis.url()]))
 }
 
 /// What is left of a limit comes to this: a node shows what it heard for a moment.
-fn comes_to(server: &Server, policy: &str, body: &Value, left: u64) {
+pub fn comes_to(server: &Server, policy: &str, body: &Value, left: u64) {
     wait_for("what is left", || {
         (server.left(policy, body) == left).then_some(())
     });

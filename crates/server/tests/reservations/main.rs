@@ -21,6 +21,8 @@ mod world;
 mod desk;
 mod ends;
 mod fleet;
+mod fleet_claims;
+mod fleet_keys;
 mod fleet_quotas;
 mod keys;
 mod lost_replies;

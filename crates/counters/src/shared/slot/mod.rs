@@ -7,6 +7,7 @@ mod bucket;
 mod counter;
 mod former;
 mod log;
+mod once;
 mod record;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use super::call::{Call, Done, Grant, Kind, Micros, Name, Part, Reply, Seen, Term
 use super::record::RecordName;
 use crate::memory::Commit;
 use counter::Counter;
+use once::Keys;
 use record::Record;
 
 /// A clock that went back by more than this is not waited for: what the slot knew is taken for lost.
@@ -85,6 +87,8 @@ pub enum Bug {
     VoidRecordCounts,
     /// What was reserved in one window goes back into another.
     BackIntoAnyWindow,
+    /// A request is carried out again though somebody has done so, or is at it.
+    CarriedOutTwice,
 }
 
 /// A slot of the shared store.
@@ -94,6 +98,7 @@ pub struct Slot {
     pub sentinel: Option<Sentinel>,
     counters: BTreeMap<Name, Counter>,
     records: BTreeMap<RecordName, Record>,
+    keys: Keys,
     /// What is wrong with it.
     pub bug: Option<Bug>,
 }
@@ -116,6 +121,7 @@ impl Slot {
         self.sentinel = None;
         self.counters.clear();
         self.records.clear();
+        self.keys = Keys::default();
     }
 
     /// Runs a call that came over a connection to `owner` when the server's clock showed `time`.

@@ -1,7 +1,7 @@
 //! Records of charges that may be given back: what `record.lua` does, in Rust.
 
 use super::super::call::{Kind, Micros};
-use super::super::record::{Act, Back, Errand, Heard, Said, Token};
+use super::super::record::{Act, Back, Errand, Heard, Outcome, Said, Token};
 use super::counter::Counter;
 use super::{Bug, FAR_BACK, Slot};
 
@@ -22,19 +22,35 @@ pub(super) struct Record {
 impl Slot {
     /// Does an errand that came over a connection to `owner` when the server's clock showed `time`.
     pub fn attend(&mut self, owner: u64, time: Micros, errand: &Errand) -> Heard {
+        self.in_time(
+            (owner, time),
+            errand.not_after,
+            errand.heard,
+            |slot, began, now| slot.act(errand, began, now),
+        )
+    }
+
+    /// Does something if it is not too late for it, and what the slot knows goes on.
+    pub(super) fn in_time<S: Outcome>(
+        &mut self,
+        (owner, time): (u64, Micros),
+        not_after: Micros,
+        heard: [Micros; 2],
+        act: impl FnOnce(&mut Self, Micros, Micros) -> S,
+    ) -> Heard<S> {
         let sentinel = self.sentinel;
         let highest = sentinel.map_or(0, |sentinel| sentinel.highest);
         let back = highest > time.saturating_add(FAR_BACK);
         let now = if back { time } else { time.max(highest) };
         let began = sentinel.map_or(0, |sentinel| sentinel.began);
-        let said = if now > errand.not_after {
-            Said::Late
-        } else if self.goes_on(owner, back, errand.heard).is_none() {
+        let said = if now > not_after {
+            S::LATE
+        } else if self.goes_on(owner, back, heard).is_none() {
             // What begins a new generation for a call ends everything here; that is left to a call to note.
-            Said::Lost
+            S::LOST
         } else {
-            self.guard(owner, now, back, errand.heard);
-            self.act(errand, began, now)
+            self.guard(owner, now, back, heard);
+            act(self, began, now)
         };
         Heard { now, began, said }
     }
