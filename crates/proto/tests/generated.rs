@@ -46,8 +46,11 @@ fn root() -> &'static Path {
 
 /// Where the crate lies that has Envoy's messages, and the files that they are made of.
 fn envoy_types() -> PathBuf {
+    // Crates for other platforms were never fetched where only this one's are built.
+    let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version", "1", "--locked", "--offline"])
+        .args(["--filter-platform", &platform])
         .current_dir(root())
         .output()
         .unwrap();
