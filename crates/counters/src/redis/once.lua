@@ -2,10 +2,11 @@
 --
 -- What crates/counters/src/shared/slot/once.rs does in Rust; tests/script/once.rs holds the two together.
 --
+-- It begins with slot.lua.
+--
 -- KEYS   the slot's sentinel; the keys of the org; their ages
--- ARGV   1: the owner of the connection, as the sentinel has it
---        2: doubles, little-endian: not_after, when what the slot knows began and the time it showed as the caller last
---           heard, the act, for how long it is claimed or its answer told, for how long keys are remembered, and how many
+-- ARGV   1 and 2: as in slot.lua; then of 2 the act, for how long it is claimed or its answer told, for how long keys are
+--           remembered, and how many
 --        3: which key, 4: who asks, 5: which request it is for, in 16, 16 and 32 bytes
 --        6: what was answered (keep)
 -- Reply  what came of it; now and began, doubles; of what was answered, for how long it is told yet, a double, and the answer
@@ -17,37 +18,11 @@
 -- Keeps: while a key is claimed or answered, nobody else is told to carry a request out with it; an org has so many keys and
 -- no more; nothing is written without an expiry.
 
-local call, pack, read = redis.call, struct.pack, struct.unpack
-local owner, args, key, by, print = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local not_after, heard_began, heard, act, lasts, kept, most = read('<ddddddd', args)
+local key, by, print = ARGV[3], ARGV[4], ARGV[5]
+local act, lasts, kept, most = read('<dddd', args, at)
 local CLAIM, KEEP, FORGET = 1, 2, 3
-local LATE, LOST, DONE, ANSWERED, OTHER, BUSY = 0, 1, 2, 3, 4, 5
+local DONE, ANSWERED, OTHER, BUSY = 2, 3, 4, 5
 local SWEPT, IDLE = 8, 7200
-
-local time = call('TIME') -- the clock
-local now = time[1] * 1000000 + time[2]
-local sentinel, began, highest = call('GET', KEYS[1]), 0, 0
-if sentinel then
-  began, highest = read('<dd', sentinel)
-end
-local back = highest > now + 10000000
-if highest > now and not back then
-  now = highest
-end
-local function reply(what, ...)
-  return {what, pack('<dd', now, began), ...}
-end
-if now > not_after then
-  return reply(LATE)
-end
--- What begins a new generation for call.lua is left to call.lua to note.
-if back or not sentinel or sentinel:sub(17) ~= owner or began < heard_began
-  or (began == heard_began and highest + 10000 <= heard) then
-  return reply(LOST)
-end
-if now >= highest + 10000 then
-  call('SET', KEYS[1], pack('<dd', began, now) .. owner, 'EX', '34560000')
-end
 
 local keys, ages = KEYS[2], KEYS[3]
 local value, till, answered = call('HGET', keys, key), 0, 0

@@ -12,7 +12,10 @@ use crate::shared::once::{Act, Question, Said};
 use crate::shared::record::Heard;
 
 /// Answers a question.
-pub static ONCE: Script = Script::new("once", include_str!("once.lua"));
+pub static ONCE: Script = Script::new(
+    "once",
+    concat!(include_str!("slot.lua"), include_str!("once.lua")),
+);
 
 /// The keys and arguments of a question about a key of an org, which is in `slot`.
 pub fn encode_question(question: &Question, owner: &Owner, keys: &Keys, tag: &Tag, slot: u16) -> Parts {

@@ -5,9 +5,7 @@
 --
 -- KEYS   the slot's sentinel; the record; the list of the org's records; the counters that something is given back to; for each that is a log, in their
 --        order, its entries
--- ARGV   1: the owner of the connection, as the sentinel has it
---        2: doubles, little-endian: not_after, when what the slot knows began and the time it showed as the caller last
---           heard, the act, and
+-- ARGV   1 and 2: as in slot.lua, with which it begins; then of 2 the act, and
 --             open:    the generation that was charged, 2^53 - 1 if none was; when it expires
 --             claim:   for how long nobody else may settle it
 --             settle:  for how long it is remembered, counters; each: kind, window, where the charge lies, amount
@@ -24,38 +22,12 @@
 -- Keeps: something is given back only by whoever settles a record that is open, to the window that was charged, and no
 -- more than it has; nothing is written without an expiry.
 
-local call, pack, read = redis.call, struct.pack, struct.unpack
-local owner, args, text = ARGV[1], ARGV[2], ARGV[3]
-local not_after, heard_began, heard, act, at = read('<dddd', args)
+local text, act = ARGV[3], nil
+act, at = read('<d', args, at)
 local OPEN, CLAIM, RELEASE = 1, 2, 3
-local LATE, LOST, DONE, UNKNOWN, SETTLED, EXPIRED, BUSY = 0, 1, 2, 3, 4, 5, 6
+local DONE, UNKNOWN, SETTLED, EXPIRED, BUSY = 2, 3, 4, 5, 6
 local SLIDING, LOG, GRACE, WRAP, SEARCHED = 6, 7, 60000000, 9007199254740992, 1000
 local WHICHEVER = WRAP - 1
-
-local time = call('TIME') -- the clock
-local now = time[1] * 1000000 + time[2]
-local sentinel, began, highest = call('GET', KEYS[1]), 0, 0
-if sentinel then
-  began, highest = read('<dd', sentinel)
-end
-local back = highest > now + 10000000
-if highest > now and not back then
-  now = highest
-end
-local function reply(what, ...)
-  return {what, pack('<dd', now, began), ...}
-end
-if now > not_after then
-  return reply(LATE)
-end
--- What begins a new generation for call.lua ends everything here; that is left to call.lua to note.
-if back or not sentinel or sentinel:sub(17) ~= owner or began < heard_began
-  or (began == heard_began and highest + 10000 <= heard) then
-  return reply(LOST)
-end
-if now >= highest + 10000 then
-  call('SET', KEYS[1], pack('<dd', began, now) .. owner, 'EX', '34560000')
-end
 
 local record, list = KEYS[2], KEYS[3]
 if act == OPEN then

@@ -11,7 +11,10 @@ use crate::shared::call::{Kind, Micros};
 use crate::shared::record::{Act, Errand, Heard, Said, Token};
 
 /// Does an errand.
-pub static RECORD: Script = Script::new("record", include_str!("record.lua"));
+pub static RECORD: Script = Script::new(
+    "record",
+    concat!(include_str!("slot.lua"), include_str!("record.lua")),
+);
 
 /// Lists the records of an org that are open.
 pub(super) static LISTED: Script = Script::new("listed", include_str!("listed.lua"));

@@ -11,7 +11,7 @@ use tollgate_counters::shared::once::{Act, KeyName, Question, Room};
 use tollgate_counters::shared::slot::Slot;
 
 use crate::servers::Server;
-use crate::store::{SECOND, START, Store, need, owner_of, subject, tell};
+use crate::store::{SECOND, START, Store, need, owner_of, subject, tell, timed};
 
 /// Little of it, so that keys make way.
 const ROOM: Room = Room {
@@ -89,10 +89,7 @@ impl World {
 fn the_script_remembers_keys_as_the_slot_does() {
     let server = Server::start();
     let mut store = Store::timed(&server);
-    let clock = "local time = call('TIME') -- the clock\n";
-    assert_eq!(ONCE.source().matches(clock).count(), 1);
-    let given = "local time = {0, (read('<d', ARGV[7]))}\n";
-    let script = Script::new("timed once", ONCE.source().replace(clock, given).leak());
+    let script = timed(&ONCE, 7);
     tell(&mut store.connection, &script);
     let cases = ProptestConfig::default().cases.max(1_500);
     let mut runner = TestRunner::new(ProptestConfig {

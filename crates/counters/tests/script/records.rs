@@ -12,7 +12,7 @@ use tollgate_counters::shared::record::{Act, Back, Errand, RecordName};
 use tollgate_counters::shared::slot::Slot;
 
 use crate::servers::Server;
-use crate::store::{SECOND, START, Store, need, owner_of, subject, tell};
+use crate::store::{SECOND, START, Store, need, owner_of, subject, tell, timed};
 
 const KINDS: [Kind; 6] = [
     Kind::Token,
@@ -163,10 +163,7 @@ impl World {
 fn the_script_keeps_records_as_the_slot_does() {
     let server = Server::start();
     let mut store = Store::timed(&server);
-    let clock = "local time = call('TIME') -- the clock\n";
-    assert_eq!(RECORD.source().matches(clock).count(), 1);
-    let given = "local time = {0, (read('<d', ARGV[5]))}\n";
-    let script = Script::new("timed record", RECORD.source().replace(clock, given).leak());
+    let script = timed(&RECORD, 5);
     tell(&mut store.connection, &script);
     let cases = ProptestConfig::default().cases.max(1_500);
     let mut runner = TestRunner::new(ProptestConfig {

@@ -24,11 +24,7 @@ pub struct Store {
 impl Store {
     /// One that is told the time with each call.
     pub fn timed(server: &Server) -> Self {
-        let clock = "local time = call('TIME') -- the clock\n";
-        assert_eq!(CALL.source().matches(clock).count(), 1);
-        let given = "local time = {0, (read('<d', ARGV[3]))}\n";
-        let script = CALL.source().replace(clock, given);
-        Self::with(server, Script::new("timed call", script.leak()), true)
+        Self::with(server, timed(&CALL, 3), true)
     }
 
     /// One that goes by the server's clock.
@@ -94,6 +90,14 @@ impl Store {
 
 pub fn owner_of(number: u64) -> Owner {
     Owner::from_text(&format!("run {number}"))
+}
+
+/// The same script, told the time by an argument behind its own.
+pub fn timed(script: &Script, argument: usize) -> Script {
+    let clock = "local time = call('TIME') -- the clock\n";
+    assert_eq!(script.source().matches(clock).count(), 1);
+    let given = format!("local time = {{0, (read('<d', ARGV[{argument}]))}}\n");
+    Script::new(script.name(), script.source().replace(clock, &given).leak())
 }
 
 /// Tells the server a script.
