@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
+use serde_json::{Value, json};
+
 use crate::common::DEADLINE;
 
 /// A connection that asks for decisions.
@@ -13,7 +15,12 @@ pub struct Load {
 
 impl Load {
     pub fn on(address: SocketAddr, org: &str) -> Self {
-        let body = format!("{{\"orgId\":\"{org}\"}}");
+        Self::asking(address, &json!({"orgId": org}))
+    }
+
+    /// The same of any check.
+    pub fn asking(address: SocketAddr, body: &Value) -> Self {
+        let body = body.to_string();
         let request = format!(
             "POST /v1/check HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()

@@ -18,6 +18,7 @@ mod fleet;
 mod killed;
 mod load;
 mod nodes;
+mod outage;
 mod periods;
 mod restart;
 mod statement;
