@@ -30,16 +30,17 @@ pub fn org(org: &str) -> Value {
     json!({"orgId": org})
 }
 
-/// Checks so often, and says how many were allowed.
+/// Checks so often, and says how many were allowed. A ledger that does not answer in time is asked again: that was charged
+/// nothing.
 pub fn spend(server: &Server, org: &str, times: u64) -> u64 {
     let body = json!({"orgId": org});
-    (0..times)
-        .filter(|_| match server.check(&body).status {
-            200 => true,
-            429 => false,
-            other => panic!("{other}: {}", server.stderr()),
-        })
-        .count() as u64
+    let allowed = || match server.check(&body).status {
+        200 => Some(true),
+        429 => Some(false),
+        503 => None,
+        other => panic!("{other}: {}", server.stderr()),
+    };
+    (0..times).filter(|_| wait_for("the ledger", allowed)).count() as u64
 }
 
 /// What is left, seen without taking any. A ledger that does not answer in time is asked again.
