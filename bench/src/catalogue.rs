@@ -134,7 +134,7 @@ pub(crate) fn one_org() -> Snapshot {
 }
 
 fn snapshot(set: &PolicySet, orgs: usize) -> Snapshot {
-    let empty = Snapshot::compile(set, KeySeed(3, 4), None).expect("the policies compile");
+    let empty = Snapshot::compile(set, KeySeed::new(3, 4), None).expect("the policies compile");
     empty.with_idle_orgs((0..orgs).map(record).collect())
 }
 

@@ -30,7 +30,7 @@ policies:
 
 pub(crate) fn engine(policies: &str) -> Engine {
     let set = parse_policy_set(policies).expect("the benchmark's policies are valid");
-    Engine::new(&set, KeySeed(3, 4), usize::MAX, false).expect("the benchmark's policies compile")
+    Engine::new(&set, KeySeed::new(3, 4), usize::MAX, false).expect("the benchmark's policies compile")
 }
 
 pub(crate) fn run() {

@@ -13,7 +13,7 @@ use tollgate_core::{IdHash, KeySeed, Mode, Timestamp};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
 const ORGS: usize = 50;
-const SEED: KeySeed = KeySeed(5, 6);
+const SEED: KeySeed = KeySeed::new(5, 6);
 
 /// An org's place is its number, and its record can be made from that.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::{Archive, Snapshot, Span};
 use tollgate_core::{KeySeed, Timestamp};
 
-const SEED: KeySeed = KeySeed(5, 6);
+const SEED: KeySeed = KeySeed::new(5, 6);
 const NOW: Timestamp = Timestamp::from_nanos(1_700_000_000_000_000_000);
 const TIERS: [&str; 3] = ["default", "Pro", "Gold"];
 

@@ -49,15 +49,16 @@ pub(crate) fn uncharge(rule: &Rule, cell: Cell, tokens: u64) -> Cell {
     Cell::owing(cell.debt().saturating_sub(returned), cell.0[2])
 }
 
+/// What it holds but for what it owes, of which a part of a token is as good as a whole one.
 #[inline]
 pub(crate) fn remaining(rule: &Rule, cell: Cell) -> u64 {
-    let room = capacity(rule).saturating_sub(cell.debt());
-    // The quotient is at most the capacity; the narrow division is several times faster.
-    let tokens = match u64::try_from(room) {
-        Ok(room) => room / rule.window_ns,
-        Err(_) => u64::try_from(room / u128::from(rule.window_ns)).unwrap_or(u64::MAX),
+    let owed = cell.debt();
+    // The narrow division is several times faster, and nearly always enough.
+    let tokens = match u64::try_from(owed) {
+        Ok(owed) => owed.div_ceil(rule.window_ns),
+        Err(_) => u64::try_from(owed.div_ceil(u128::from(rule.window_ns))).unwrap_or(u64::MAX),
     };
-    tokens.min(rule.capacity)
+    rule.capacity.saturating_sub(tokens)
 }
 
 /// The time until the debt is gone: full again, or drained.

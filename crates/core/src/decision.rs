@@ -44,12 +44,15 @@ impl Decision {
         }
     }
 
-    /// Looks whether the next level has room.
-    #[inline]
-    pub fn look(&mut self, level: &Level<'_>, cell: Cell, now: Timestamp) {
+    /// Looks whether the next level has room, and says what came of it.
+    #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
+    #[inline(always)]
+    pub fn look(&mut self, level: &Level<'_>, cell: Cell, now: Timestamp) -> &Outcome {
         let outcome = Outcome::of(level, cell, now);
         self.allowed &= outcome.passes(level);
         self.outcomes.push(outcome);
+        let last = self.outcomes.len() - 1;
+        &self.outcomes[last]
     }
 
     /// Charges every level that has room, or is soft, if the stack is allowed.
@@ -66,16 +69,17 @@ impl Decision {
     /// letting go of its locks.
     #[inline]
     pub fn sum_up(&mut self, levels: &[Level<'_>], now: Timestamp) {
+        // No counter has so much left.
+        let mut least = u64::MAX;
         for (place, (level, outcome)) in levels.iter().zip(&mut self.outcomes).enumerate() {
             outcome.remaining = level.rule.remaining(outcome.cell, now);
-            if level.mode != Mode::Shadow && level.rule.algorithm == Algorithm::LeakyBucket {
+            if level.rule.algorithm == Algorithm::LeakyBucket && level.mode != Mode::Shadow {
                 self.delay = self.delay.max(outcome.delay(level, now));
             }
             if level.mode != Mode::Enforce {
                 continue;
             }
-            let least = self.remaining.unwrap_or(u64::MAX);
-            self.remaining = Some(least.min(outcome.remaining));
+            least = least.min(outcome.remaining);
             if outcome.fits {
                 continue;
             }
@@ -85,5 +89,6 @@ impl Decision {
                 self.retry = retry;
             }
         }
+        self.remaining = (least < u64::MAX).then_some(least);
     }
 }

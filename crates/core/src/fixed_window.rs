@@ -8,18 +8,25 @@ use crate::cell::Cell;
 use crate::rule::{Algorithm, Anchor, Rule};
 use crate::time::{Nanos, Timestamp};
 
-pub(crate) fn advance(rule: &Rule, cell: Cell, calendar: Calendar<'_>, now: Timestamp) -> Cell {
+#[inline]
+pub(crate) fn advance(rule: &Rule, cell: Cell, calendar: &Calendar<'_>, now: Timestamp) -> Cell {
     if now.nanos() < cell.0[0] {
         return cell;
     }
-    let end = match rule.algorithm {
+    Cell([end(rule, calendar, now), 0, 0])
+}
+
+/// When a window ends that is opened now.
+#[inline(never)]
+fn end(rule: &Rule, calendar: &Calendar<'_>, now: Timestamp) -> u64 {
+    match rule.algorithm {
         Algorithm::Quota(period) => calendar.period(period, now).1.nanos(),
         Algorithm::FixedWindow(Anchor::First) => now.nanos().saturating_add(rule.window_ns),
         _ => next_boundary(now.nanos(), rule.window_ns),
-    };
-    Cell([end, 0, 0])
+    }
 }
 
+#[inline]
 pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {
     cell.0[1].saturating_add(cost) <= rule.limit
 }

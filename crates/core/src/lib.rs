@@ -24,7 +24,7 @@ pub use calendar::{BillingAnchor, Calendar, Period};
 pub use cell::Cell;
 pub use decision::{Decision, Retry};
 pub use held::Whence;
-pub use key::{CounterKey, IdHash, KeySeed};
+pub use key::{CounterKey, IdHash, Identity, KeySeed};
 pub use log::Log;
 pub use rule::{Algorithm, Anchor, MAX_LIMIT, MAX_LOG_LIMIT, MAX_WINDOW_NS, Rule};
 pub use stack::{Former, Level, Mode, Outcome, Outcomes};

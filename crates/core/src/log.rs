@@ -149,6 +149,7 @@ fn has_left(entry: &Entry, window_ns: u64, now: u64) -> bool {
     entry.at.saturating_add(window_ns) <= now
 }
 
+#[inline]
 pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {
     cell.0[0].saturating_add(cost) <= rule.limit
 }

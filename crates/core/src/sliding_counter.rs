@@ -15,6 +15,7 @@ struct View {
     ahead: u64,
 }
 
+#[inline]
 fn view(rule: &Rule, cell: Cell, now: Timestamp) -> View {
     let [end, previous, current] = cell.0;
     // A clock behind the window's start counts as being at the start.
@@ -27,6 +28,7 @@ fn view(rule: &Rule, cell: Cell, now: Timestamp) -> View {
     }
 }
 
+#[inline]
 pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp) -> Cell {
     let [end, _, current] = cell.0;
     let now = now.nanos();
@@ -39,6 +41,7 @@ pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp) -> Cell {
     }
 }
 
+#[inline]
 pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> bool {
     let view = view(rule, cell, now);
     let wanted = u128::from(view.current) + u128::from(cost);
@@ -91,10 +94,12 @@ fn faded_to(end: u64, count: u64, room: u64, window: u64) -> u64 {
     end.saturating_sub(u64::try_from(ahead).unwrap_or(u64::MAX))
 }
 
+#[inline]
 fn faded(view: &View) -> u128 {
     u128::from(view.previous) * u128::from(view.ahead)
 }
 
+#[inline]
 fn full(rule: &Rule) -> u128 {
     u128::from(rule.limit) * u128::from(rule.window_ns)
 }

@@ -80,11 +80,10 @@ impl Outcome {
     #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
     #[inline(always)]
     pub fn of(level: &Level<'_>, cell: Cell, now: Timestamp) -> Self {
-        let cell = level
-            .rule
-            .advance(cell, level.calendar, now, level.mode == Mode::Soft);
+        let overdraw = level.mode == Mode::Soft;
+        let (cell, fits) = level.rule.look(cell, &level.calendar, level.cost, now, overdraw);
         Self {
-            fits: level.rule.fits(cell, level.cost, now),
+            fits,
             charged: false,
             cell,
             remaining: 0,
@@ -103,13 +102,16 @@ impl Outcome {
         level.cost > 0 && (self.fits || level.mode == Mode::Soft)
     }
 
-    /// Charges a level of an allowed stack, if it is to be.
+    /// Charges a level of an allowed stack, if it is to be, and says what its cell is then.
     #[inline]
-    pub fn charge(&mut self, level: &Level<'_>, now: Timestamp) {
-        if self.is_charged(level) {
-            self.charged = true;
-            self.cell = level.rule.charge(self.cell, level.cost, now);
+    pub fn charge(&mut self, level: &Level<'_>, now: Timestamp) -> Option<Cell> {
+        if !self.is_charged(level) {
+            return None;
         }
+        let cell = level.rule.charge(self.cell, level.cost, now);
+        self.charged = true;
+        self.cell = cell;
+        Some(cell)
     }
 
     /// The time to the window's end; for buckets until full (leaky: empty).

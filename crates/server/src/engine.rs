@@ -36,7 +36,7 @@ pub(crate) use together::Joined;
 pub use together::{Part, Resumed, Together};
 pub use wait::{DeskWait, Done, Heard, Undecided, Wait};
 
-/// Counters held at most unless configured: about 650 MB.
+/// Counters held at most unless configured: about 730 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
 
 /// A request that has to wait more often does without.
@@ -216,6 +216,7 @@ impl Engine {
     }
 
     /// The same into a blank one, where it is asked for so often that each move of it shows.
+    #[inline]
     pub fn check_into<'s>(
         &self,
         snapshot: &'s Snapshot,
@@ -236,6 +237,7 @@ impl Engine {
         commit: Commit,
     ) -> Result<(), Undecided> {
         match (self.shared.get(), self.ledger.get()) {
+            (None, None) if checked.held.is_none() => self.decide_plainly(checked, commit),
             (None, None) => self.decide_here(checked, commit),
             (None, Some(ledger)) => self.check_within(ledger, checked, whose, commit, true),
             (Some(shared), None) => self.check_shared(shared, checked, whose, commit),
@@ -243,8 +245,34 @@ impl Engine {
         }
     }
 
-    /// Decides by counters in this process.
+    /// Decides by counters in this process what is not to be given back.
     #[inline]
+    fn decide_plainly(&self, checked: &mut Checked<'_>, commit: Commit) -> Result<(), Undecided> {
+        let (stack, now) = (&checked.stack, checked.now);
+        let decided = self
+            .store
+            .decide(&stack.levels, &stack.formers, now, commit, &mut checked.decision);
+        match decided {
+            Ok(()) => Ok(()),
+            Err(full) => self.decide_without_room(checked, full),
+        }
+    }
+
+    /// The kill switch refuses nothing, not even what there is no room to count.
+    #[cold]
+    fn decide_without_room(&self, checked: &mut Checked<'_>, full: StoreFull) -> Result<(), Undecided> {
+        if !self.shadow_all {
+            return Err(full.into());
+        }
+        let (stack, now) = (&checked.stack, checked.now);
+        checked.decision = Decision::pending();
+        let (levels, formers) = (&stack.levels, &stack.formers);
+        self.store
+            .decide(levels, formers, now, Commit::DryRun, &mut checked.decision)?;
+        Ok(())
+    }
+
+    /// Decides by counters in this process.
     fn decide_here(&self, checked: &mut Checked<'_>, commit: Commit) -> Result<(), Undecided> {
         let Checked {
             stack,
@@ -258,17 +286,10 @@ impl Engine {
             held: held.as_deref_mut(),
         };
         let parts = (&*stack.levels, &*stack.formers);
-        let decided = self.decide_in_store(parts, *now, commit, None, &mut deciding);
-        if let Err(full) = decided {
-            if !self.shadow_all {
-                return Err(full.into());
-            }
-            // The kill switch refuses nothing, not even what there is no room to count.
-            *decision = Decision::pending();
-            self.store
-                .decide(&stack.levels, &stack.formers, *now, Commit::DryRun, decision)?;
+        match self.decide_in_store(parts, *now, commit, None, &mut deciding) {
+            Ok(_) => Ok(()),
+            Err(full) => self.decide_without_room(checked, full),
         }
-        Ok(())
     }
 
     /// Has the store decide a stack: within what a ledger allows if it keeps the quotas, and with what is charged held if
@@ -473,5 +494,5 @@ impl Engine {
 
 /// A seed nobody can guess, so that nobody can make ids whose counters meet.
 pub fn random_seed() -> Result<KeySeed, getrandom::Error> {
-    Ok(KeySeed(getrandom::u64()?, getrandom::u64()?))
+    Ok(KeySeed::new(getrandom::u64()?, getrandom::u64()?))
 }

@@ -61,7 +61,7 @@ impl Changing {
     fn new(seed: u64, other_limits: bool) -> Self {
         Self {
             other_limits,
-            engine: Engine::new(&PolicySet::default(), KeySeed(seed, 1), 1_000_000, false).unwrap(),
+            engine: Engine::new(&PolicySet::default(), KeySeed::new(seed, 1), 1_000_000, false).unwrap(),
             set: PolicySet::default(),
             eras: Eras::default(),
             number: 0,

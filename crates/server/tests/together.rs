@@ -81,7 +81,7 @@ fn asked() -> impl Strategy<Value = Asked> {
 
 fn engine() -> Engine {
     let set = parse_policy_set(POLICIES).unwrap();
-    Engine::new(&set, KeySeed(1, 2), 10_000, false).unwrap()
+    Engine::new(&set, KeySeed::new(1, 2), 10_000, false).unwrap()
 }
 
 /// What is left of every enforced counter there can be, by the engine itself.

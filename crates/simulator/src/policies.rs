@@ -7,7 +7,7 @@ use tollgate_core::{CounterKey, KeySeed, Mode, Rule};
 use tollgate_counters::shared::call::Name;
 use tollgate_counters::shared::node::Fail;
 
-const SEED: KeySeed = KeySeed(1, 2);
+const SEED: KeySeed = KeySeed::new(1, 2);
 /// How many counters of one limit there can be.
 const CALLERS: usize = 8;
 

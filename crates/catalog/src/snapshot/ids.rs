@@ -32,36 +32,47 @@ impl Member {
 /// What is known of a request's org, app, key and user by their hashes. All are hashed before anything else is done
 /// with a request: most limits ask for them, and while memory is waited for that holds an id, the org is looked up.
 pub(super) struct Ids<'r, 'a> {
-    seed: KeySeed,
+    seed: &'r KeySeed,
     request: &'r Request<'a>,
-    /// The org's, by which the catalogue knows it; of a request without one, the hash of no text, which no org
-    /// can have.
-    pub(super) known: IdHash,
-    /// The org's, by which it is counted: another one for its test keys.
-    pub(super) org: IdHash,
-    members: [Option<IdHash>; 4],
+    /// Those that the request has. Without an org there is the hash of no text, which no org can have.
+    members: [IdHash; 4],
+    has: [bool; 4],
 }
 
 impl<'r, 'a> Ids<'r, 'a> {
+    /// As the catalogue knows them.
     #[inline]
-    pub(super) fn new(seed: KeySeed, request: &'r Request<'a>) -> Self {
-        let hash = |id: Option<&str>| id.map(|id| seed.id(id.as_bytes()));
-        let [key, user, app] = [request.key, request.user, request.app].map(hash);
-        let known = seed.id(request.org.unwrap_or_default().as_bytes());
-        let org = if request.test { known.apart() } else { known };
+    pub(super) fn new(seed: &'r KeySeed, request: &'r Request<'a>) -> Self {
+        let hash = |id: Option<&str>| id.map_or_else(IdHash::default, |id| seed.id(id.as_bytes()));
+        let (key, user, app) = (hash(request.key), hash(request.user), hash(request.app));
+        let org = seed.id(request.org.unwrap_or_default().as_bytes());
+        let (with_app, with_key) = (request.app.is_some(), request.key.is_some());
         Self {
             seed,
             request,
-            known,
-            org,
-            members: [request.org.map(|_| org), app, key, user],
+            members: [org, app, key, user],
+            has: [request.org.is_some(), with_app, with_key, request.user.is_some()],
         }
+    }
+
+    /// From here on as they are counted: the org of a test key by another hash.
+    #[inline]
+    pub(super) fn count(&mut self) {
+        if self.request.test {
+            self.members[Member::Org as usize] = self.org().apart();
+        }
+    }
+
+    /// The org's; of a request without one, the hash of no text.
+    #[inline]
+    pub(super) fn org(&self) -> IdHash {
+        self.members[Member::Org as usize]
     }
 
     /// The hash of one of the request's ids.
     #[inline]
     pub(super) fn member(&self, member: Member) -> Option<IdHash> {
-        self.members[member as usize]
+        self.has[member as usize].then(|| self.members[member as usize])
     }
 
     /// The hash of what the request has in a dimension that is neither global nor the endpoint.

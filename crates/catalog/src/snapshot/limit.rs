@@ -215,9 +215,9 @@ impl Limit {
         let id = ids.member(member)?;
         let mut key = CounterKey::new(self.counter);
         if member != Member::Org {
-            key = key.and(ids.org);
+            key = key.and(ids.org());
         }
-        Some((key.and(id), ids.org.short()))
+        Some((key.and(id), ids.org().short()))
     }
 
     /// Whether the limit applies, and if so to which counter.
@@ -282,14 +282,14 @@ impl Limit {
                     if dimension.within_org() {
                         within_org = true;
                         if *dimension != Dimension::Org {
-                            key = key.and(ids.org);
+                            key = key.and(ids.org());
                         }
                     }
                     key = key.and(id);
                 }
             }
         }
-        let home = if within_org { ids.org.short() } else { key.home() };
+        let home = if within_org { ids.org().short() } else { key.home() };
         Ok((key, home))
     }
 

@@ -48,7 +48,7 @@ pub(super) struct Lookup<'s, 'r, 'a> {
     pub(super) org: &'s OrgEntry,
     /// The policy set that decides for the org.
     pub(super) common: &'s Common,
-    pub(super) routes: Matches,
+    pub(super) routes: &'r Matches,
     pub(super) class: Option<u32>,
     /// Where its descriptor leads.
     pub(super) place: Option<Place>,
@@ -85,7 +85,8 @@ impl Snapshot {
     /// The stack of a request that only a limit of its own applies to.
     pub fn resolve_own<'s>(&'s self, limit: &'s Limit, request: &Request<'_>) -> Stack<'s> {
         let mut stack = self.blank();
-        let lookup = self.catalogue.look_up(request);
+        let mut routes = Matches::new();
+        let lookup = self.catalogue.look_up(request, &mut routes);
         let org = lookup.org;
         stack.push(limit, org, request, &lookup);
         stack
@@ -113,7 +114,8 @@ impl Catalogue {
 
     /// Fills a stack by these policies alone.
     fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp, stack: &mut Stack<'s>) {
-        let lookup = self.look_up(request);
+        let mut routes = Matches::new();
+        let lookup = self.look_up(request, &mut routes);
         let (org, common) = (lookup.org, lookup.common);
         stack.tier = &common.tiers[org.tier as usize];
         stack.tier_index = org.tier;
@@ -141,15 +143,23 @@ impl Catalogue {
         }
     }
 
+    /// What matches the request's endpoint is found into `routes`.
     #[inline]
-    pub(super) fn look_up<'s, 'r, 'a>(&'s self, request: &'r Request<'a>) -> Lookup<'s, 'r, 'a> {
+    pub(super) fn look_up<'s, 'r, 'a>(
+        &'s self,
+        request: &'r Request<'a>,
+        routes: &'r mut Matches,
+    ) -> Lookup<'s, 'r, 'a>
+    where
+        's: 'r,
+    {
         let sets = &*self.sets;
-        let ids = Ids::new(sets.active.seed, request);
-        let org = request.org.and_then(|org| self.orgs.get(ids.known, org, sets));
+        let mut ids = Ids::new(&sets.active.seed, request);
+        let org = request.org.and_then(|org| self.orgs.get(ids.org(), org, sets));
+        ids.count();
         let (org, common) = sets.deciding(org, request.org);
-        let mut routes = Matches::new();
         let class = match &request.endpoint {
-            Some(endpoint) => match_routes(endpoint, org, common, &mut routes),
+            Some(endpoint) => match_routes(endpoint, org, common, routes),
             None => None,
         };
         let is_descriptor = request.is_descriptor;
@@ -259,7 +269,7 @@ impl<'s> Stack<'s> {
         request: &Request<'_>,
         lookup: &Lookup<'_, '_, '_>,
     ) -> Option<(CounterKey, u64)> {
-        let applies = limit.applies(request, &lookup.ids, &lookup.routes, lookup.class, lookup.place);
+        let applies = limit.applies(request, &lookup.ids, lookup.routes, lookup.class, lookup.place);
         if matches!(applies, Err(Skip::Off)) && limit.place.is_some() {
             // A limit of 0 that is off says that there is none, not that there is no end.
             self.unlimited = limit.rule.limit > 0;

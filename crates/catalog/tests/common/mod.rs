@@ -9,7 +9,7 @@ use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{KeySeed, Timestamp};
 
-pub const SEED: KeySeed = KeySeed(1, 2);
+pub const SEED: KeySeed = KeySeed::new(1, 2);
 
 /// Some instant.
 pub fn now() -> Timestamp {

@@ -33,7 +33,7 @@ fn a_first_call_five_to_midnight_has_300_seconds() {
         calendar: Calendar::utc(),
         mode: Mode::Enforce,
         cost: 1,
-        key: CounterKey::new(KeySeed(1, 2).id(b"org")),
+        key: CounterKey::new(KeySeed::new(1, 2).id(b"org")),
         home: 0,
     };
     let decision = stack::decide(&[level], [Cell::default()].into_iter(), now);

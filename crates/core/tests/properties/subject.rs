@@ -106,7 +106,7 @@ fn core_level<'a>(level: &oracle::Level, rule: &'a Rule) -> Level<'a> {
             oracle::Mode::Soft => Mode::Soft,
         },
         cost: level.cost,
-        key: CounterKey::new(KeySeed(1, 2).id(&level.counter.to_le_bytes())),
+        key: CounterKey::new(KeySeed::new(1, 2).id(&level.counter.to_le_bytes())),
         home: 0,
     }
 }

@@ -1,15 +1,31 @@
 //! A table of any size made of segments: it grows by splitting one segment at a time, so no insertion ever
 //! pays for the whole, and a sweep walks it in slices.
 
-use tollgate_core::Cell;
+use tollgate_core::{Cell, Identity};
 
-use super::segment::{Identity, Segment, Slot};
+use super::segment::{Segment, Slot};
 
-/// Where a cell was found. Good until the directory is next inserted into or swept.
+/// Where a cell was found: its segment, and in the last bits its slot there. Good until the directory is next inserted
+/// into or swept.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
-    segment: u32,
-    slot: Slot,
+pub(super) struct Place(u64);
+
+impl Place {
+    #[inline]
+    fn new(segment: u32, slot: Slot) -> Self {
+        Self(u64::from(segment) << 32 | u64::from(slot.0))
+    }
+
+    #[inline]
+    fn segment(self) -> usize {
+        (self.0 >> 32) as usize
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "only the last bits are meant")]
+    #[inline]
+    fn slot(self) -> Slot {
+        Slot(self.0 as u32)
+    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -44,26 +60,35 @@ impl Directory {
     /// Prefixes come from 32 bits; past this many a segment just grows, slower to rebuild but right.
     const MAX_DEPTH: u32 = 24;
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "what it finds need not be written down to be handed over"
+    )]
+    #[inline(always)]
     pub(super) fn find(&self, identity: Identity) -> Option<Place> {
         let segment = self.segment_of(identity);
         let slot = self.segments[segment as usize].find(identity)?;
-        Some(Place { segment, slot })
+        Some(Place::new(segment, slot))
     }
 
     #[inline]
     pub(super) fn get(&self, at: Place) -> Cell {
-        self.segments[at.segment as usize].get(at.slot)
+        self.segments[at.segment()].get(at.slot())
+    }
+
+    /// The tick from which on a cell may be forgotten.
+    pub(super) fn expires(&self, at: Place) -> u32 {
+        self.segments[at.segment()].expires(at.slot())
     }
 
     #[inline]
     pub(super) fn set(&mut self, at: Place, cell: Cell, expires: u32) {
-        self.segments[at.segment as usize].set(at.slot, cell, expires);
+        self.segments[at.segment()].set(at.slot(), cell, expires);
     }
 
     /// Overwrites a cell, which expires when it did.
     pub(super) fn amend(&mut self, at: Place, cell: Cell) {
-        self.segments[at.segment as usize].amend(at.slot, cell);
+        self.segments[at.segment()].amend(at.slot(), cell);
     }
 
     /// Adds a cell that is not there yet.
@@ -124,10 +149,9 @@ impl Directory {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "at most 24 bits remain")]
 #[inline]
 fn prefix(identity: Identity, depth: u32) -> usize {
-    (u64::from(identity[2]) >> (32 - depth)) as usize
+    ((identity.word >> 32) >> (32 - depth)) as usize
 }
 
 #[cfg(test)]
@@ -136,7 +160,10 @@ mod tests {
 
     fn identity(n: u32) -> Identity {
         let mixed = n.wrapping_mul(0x9e37_79b9);
-        [mixed.rotate_left(7), n, mixed]
+        Identity {
+            word: u64::from(mixed) << 32 | u64::from(n),
+            half: mixed.rotate_left(7),
+        }
     }
 
     #[test]

@@ -5,18 +5,19 @@
 //! busy org touches therefore stand beside the lock. A hot cell's place in the table is kept for it, out of
 //! date and marked as never expiring, until it cools down and is written back.
 
-use tollgate_core::{Algorithm, Cell, CounterKey, Level, Mode, Rule, Timestamp, Whence};
+use tollgate_core::{Algorithm, Cell, CounterKey, Identity, Level, Mode, Rule, Timestamp, Whence};
 
-use super::segment::Identity;
 use super::shard::{Found, Shard};
-use super::tick::{tick, tick_after};
+use super::tick::{TICK_NS, tick, tick_after};
 
 /// Four cache lines. Two are only read for as long as the same cells are hot, two are written with each
 /// decision; the lock follows as the very last byte, on the line of the last pair of cells.
 #[derive(Default)]
 #[repr(C)]
 pub(super) struct Front {
-    identities: [Identity; HOT],
+    /// The identities of the hot cells.
+    words: [u64; HOT],
+    halves: [u32; HOT],
     expires: [u32; HOT],
     shard: Box<Shard>,
     _line: [u64; 7],
@@ -36,6 +37,8 @@ const HOT: usize = 4;
 const HIT: u8 = 2;
 const MOST_HEAT: u8 = 64;
 const FIRST_HEAT: u8 = 8;
+/// That is taken away for so many at once.
+const COOLING: u8 = 8;
 /// One of so many cells that are not hot is looked at for becoming it.
 const SAMPLE: u8 = 64;
 /// The expiry of a place that is kept for a hot cell.
@@ -51,28 +54,38 @@ impl Front {
     #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
     #[inline(always)]
     pub(super) fn load(&mut self, rule: &Rule, key: CounterKey, cost: u64, now: Timestamp) -> (Found, Cell) {
-        if rule.algorithm != Algorithm::SlidingLog
-            && let Some(hot) = self.hot(key.identity())
-        {
-            return hot;
+        if rule.algorithm == Algorithm::SlidingLog {
+            // Taken apart, so that it is written down only where it comes from a call, and not for every counter.
+            let (found, Cell([used, newest, room_at])) = self.shard.load_log(rule, key, cost, now);
+            return (found, Cell([used, newest, room_at]));
         }
-        self.shard.load(rule, key, cost, now)
+        let identity = key.identity();
+        match self.hot(identity) {
+            Some((number, place)) => (Found::Hot(number), self.cells[place]),
+            None => self.shard.load(identity),
+        }
     }
 
+    /// The number of a cell that is hot, twice.
     #[inline]
-    fn hot(&self, identity: Identity) -> Option<(Found, Cell)> {
-        for place in (0..HOT).rev() {
-            if self.identities[place] == identity && self.heat[place] > 0 {
-                return Some((Found::Hot(place), self.cells[place]));
-            }
-        }
-        None
+    fn hot(&self, identity: Identity) -> Option<(u64, usize)> {
+        let mut numbered = (0..).zip(0..HOT);
+        numbered.find(|(_, place)| self.is_hot(*place, identity) && self.heat[*place] > 0)
+    }
+
+    /// Whether a place beside the lock is of a cell.
+    #[inline]
+    fn is_hot(&self, place: usize, identity: Identity) -> bool {
+        self.words[place] == identity.word && self.halves[place] == identity.half
     }
 
     /// Finds a cell that belongs to no log.
     pub(super) fn find(&self, key: CounterKey) -> Option<(Found, Cell)> {
         let identity = key.identity();
-        self.hot(identity).or_else(|| self.shard.find(identity))
+        match self.hot(identity) {
+            Some((number, place)) => Some((Found::Hot(number), self.cells[place])),
+            None => self.shard.find(identity),
+        }
     }
 
     /// Overwrites a cell that was found and whose first word is its end.
@@ -80,11 +93,12 @@ impl Front {
         let expires = tick_after(cell.0[0]);
         match found {
             Found::Hot(place) => {
+                let place = hot_place(place);
                 self.cells[place] = cell;
                 self.expires[place] = expires;
             }
             Found::Cell(at) => self.shard.store(at, cell, expires),
-            Found::Absent | Found::Log(..) => self.shard.keep(key.identity(), cell, expires),
+            Found::Absent | Found::Log(_) => self.shard.keep(key.identity(), cell, expires),
         }
     }
 
@@ -93,32 +107,44 @@ impl Front {
         self.shard.add(key.identity(), cell, tick_after(cell.0[0]));
     }
 
-    /// Overwrites a counter that was found.
-    #[inline]
-    pub(super) fn store(&mut self, found: Found, level: &Level<'_>, after: Cell, now: Timestamp) {
+    /// Overwrites a cell that was found, and says whether it was where it had been found.
+    #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
+    #[inline(always)]
+    pub(super) fn store(&mut self, found: Found, level: &Level<'_>, after: Cell, now: Timestamp) -> bool {
         let identity = level.key.identity();
-        if let Found::Hot(place) = found
-            && self.identities[place] == identity
-        {
-            self.cells[place] = after;
-            self.heat[place] = (self.heat[place] + HIT).min(MOST_HEAT);
-            // Most of the time the tick is the same, and the line that is only read stays so.
-            let expires = tick_after(level.rule.outlived_at(after, now).nanos());
-            if self.expires[place] != expires {
-                self.expires[place] = expires;
-            }
-            return;
-        }
-        let expires = tick_after(level.rule.forgettable_at(after, now).nanos());
         match found {
-            Found::Cell(at) => {
-                self.shard.store(at, after, expires);
-                self.cool(identity, after, expires);
+            Found::Hot(place) if self.is_hot(hot_place(place), identity) => {
+                let place = hot_place(place);
+                self.cells[place] = after;
+                self.heat[place] = (self.heat[place] + HIT).min(MOST_HEAT);
+                // Most of the time the tick is the same, and the line that is only read stays so.
+                let expires = tick_after(level.rule.outlived_at(after, now, u64::MAX).nanos());
+                if self.expires[place] != expires {
+                    self.expires[place] = expires;
+                }
+                true
             }
-            // Another level of the same stack has just taken its place.
-            Found::Hot(_) => self.shard.keep(identity, after, expires),
-            Found::Log(at, index) => self.shard.note(at, index, expires, level.cost, now),
-            Found::Absent => {}
+            Found::Cell(at) => {
+                let expires = tick_after(level.rule.outlived_at(after, now, TICK_NS).nanos());
+                self.shard.store(at, after, expires);
+                self.others = self.others.wrapping_add(1);
+                if self.others.is_multiple_of(COOLING) {
+                    self.cool(identity);
+                }
+                true
+            }
+            Found::Hot(_) | Found::Log(_) | Found::Absent => false,
+        }
+    }
+
+    /// Overwrites a counter that is a log, or whose place another level of the same stack has just taken.
+    #[inline(never)]
+    pub(super) fn store_aside(&mut self, found: Found, level: &Level<'_>, after: &Cell, now: Timestamp) {
+        let expires = tick_after(level.rule.forgettable_at(*after, now).nanos());
+        match found {
+            Found::Hot(_) => self.shard.keep(level.key.identity(), *after, expires),
+            Found::Log(at) => self.shard.note(at, expires, level.cost, now),
+            Found::Cell(_) | Found::Absent => {}
         }
     }
 
@@ -127,12 +153,14 @@ impl Front {
         let (found, cell) = self.load(level.rule, level.key, 0, now);
         match found {
             Found::Absent => {}
-            Found::Log(_, index) => self.shard.take_back(index, level.cost.min(cell.0[0])),
+            Found::Log(at) => self.shard.take_back(at, level.cost.min(cell.0[0])),
             Found::Cell(_) | Found::Hot(_) => {
                 let overdraw = level.mode == Mode::Soft;
                 let cell = level.rule.advance(cell, level.calendar, now, overdraw);
                 let less = level.rule.uncharge(cell, level.cost);
-                self.store(found, level, less, now);
+                if !self.store(found, level, less, now) {
+                    self.store_aside(found, level, &less, now);
+                }
                 if matches!(level.rule.whence(less), Whence::Debt { .. }) {
                     self.dip(level.key, less.debt());
                 }
@@ -143,8 +171,8 @@ impl Front {
     /// Overwrites a cell that was found, which can be forgotten when it could before.
     pub(super) fn amend(&mut self, found: Found, cell: Cell) {
         match found {
-            Found::Hot(place) => self.cells[place] = cell,
-            Found::Cell(_) | Found::Absent | Found::Log(..) => self.shard.amend(found, cell),
+            Found::Hot(place) => self.cells[hot_place(place)] = cell,
+            Found::Cell(_) | Found::Absent | Found::Log(_) => self.shard.amend(found, cell),
         }
     }
 
@@ -202,41 +230,45 @@ impl Front {
         self.shard.sweep(groups, tick(now))
     }
 
-    /// A cell that is not hot was written: those that are cool down a little, and it may take the place of one
-    /// that has gone cold.
-    #[inline]
-    fn cool(&mut self, identity: Identity, cell: Cell, expires: u32) {
-        self.others = self.others.wrapping_add(1);
-        if self.others.is_multiple_of(SAMPLE) {
-            return self.make_way(identity, cell, expires);
+    /// So many cells that are not hot were written: those that are cool down, and the last may take the place of one that
+    /// has gone cold.
+    #[inline(never)]
+    fn cool(&mut self, identity: Identity) {
+        for heat in self.heat.iter_mut().filter(|heat| **heat > 0) {
+            *heat = heat.saturating_sub(COOLING).max(1);
         }
-        for heat in &mut self.heat {
-            *heat -= u8::from(*heat > 1);
+        if self.others.is_multiple_of(SAMPLE)
+            && let Some(place) = (0..HOT).find(|place| self.heat[*place] <= 1)
+        {
+            self.make_way(place, identity);
         }
     }
 
-    #[inline(never)]
-    fn make_way(&mut self, identity: Identity, cell: Cell, expires: u32) {
-        for place in (0..HOT).rev() {
-            if self.heat[place] > 1 {
-                self.heat[place] -= 1;
-            } else {
-                if self.heat[place] > 0 {
-                    self.write_back(place);
-                }
-                self.identities[place] = identity;
-                self.expires[place] = expires;
-                self.cells[place] = cell;
-                self.heat[place] = FIRST_HEAT;
-                self.shard.keep(identity, cell, NEVER);
-                return;
-            }
+    fn make_way(&mut self, place: usize, identity: Identity) {
+        if self.heat[place] > 0 {
+            self.write_back(place);
+        }
+        if let Some((cell, expires)) = self.shard.lend(identity, NEVER) {
+            self.words[place] = identity.word;
+            self.halves[place] = identity.half;
+            self.expires[place] = expires;
+            self.cells[place] = cell;
+            self.heat[place] = FIRST_HEAT;
         }
     }
 
     fn write_back(&mut self, place: usize) {
-        self.shard
-            .keep(self.identities[place], self.cells[place], self.expires[place]);
+        let identity = Identity {
+            word: self.words[place],
+            half: self.halves[place],
+        };
+        self.shard.keep(identity, self.cells[place], self.expires[place]);
         self.heat[place] = 0;
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "there are four")]
+#[inline]
+fn hot_place(number: u64) -> usize {
+    number as usize % HOT
 }

@@ -264,16 +264,15 @@ impl MemoryStore {
             let (at, mut cell) = shards
                 .shard(level.home)
                 .load(level.rule, level.key, level.cost, now);
-            grows |= matches!(at, Found::Absent | Found::Log(..));
+            grows |= matches!(at, Found::Absent | Found::Log(_));
             if matches!(at, Found::Absent) && !formers.is_empty() {
                 let formers = formers.iter().filter(|former| former.level == place);
-                cell = inherit(&mut shards, level, formers, now);
+                // Taken apart, so that it is written down only where it comes from a call, and not for every counter.
+                let Cell([first, second, third]) = inherit(&mut shards, level, formers, now);
+                cell = Cell([first, second, third]);
             }
             found.push(at);
-            decision.look(level, cell, now);
-            if let Some(outcome) = decision.outcomes.last() {
-                bound.look(place, level, outcome);
-            }
+            bound.look(place, level, decision.look(level, cell, now));
         }
         if bound.is_short(decision.allowed) {
             return Ok(false);
@@ -291,24 +290,23 @@ impl MemoryStore {
         }
         let mut absent = false;
         for (place, (level, found)) in levels.iter().zip(&found).enumerate() {
-            outcomes[place].charge(level, now);
-            let outcome = outcomes[place];
-            if !outcome.charged || is_repeated(levels, outcomes, place) {
+            let Some(cell) = outcomes[place].charge(level, now) else {
+                continue;
+            };
+            if place > 0 && is_repeated(levels, outcomes, place) {
                 continue;
             }
-            bound.charged(place, level, outcome.cell);
+            bound.charged(place, level, cell);
             let shard = shards.shard(level.home);
             if B::HOLDS || shard.may_return() {
-                trace(shard, place, level, outcome.cell, bound);
+                trace(shard, place, level, cell, bound);
             }
-            match found {
-                Found::Absent => absent = true,
-                Found::Log(..) => {
-                    let before = shard.weight();
-                    shard.store(*found, level, outcome.cell, now);
-                    self.account(before, shard.weight(), 0);
-                }
-                found => shard.store(*found, level, outcome.cell, now),
+            if matches!(found, Found::Absent) {
+                absent = true;
+            } else if !shard.store(*found, level, cell, now) {
+                let before = shard.weight();
+                shard.store_aside(*found, level, &outcomes[place].cell, now);
+                self.account(before, shard.weight(), 0);
             }
         }
         if absent {
@@ -407,7 +405,7 @@ impl MemoryStore {
     ) -> Result<(), StoreFull> {
         for (place, level) in levels.iter().enumerate() {
             // A log grows with each charge, a cell only when it is new.
-            let grows = matches!(found[place], Found::Absent | Found::Log(..));
+            let grows = matches!(found[place], Found::Absent | Found::Log(_));
             let shard = shards.shard(level.home);
             if !grows || !outcomes[place].is_charged(level) || self.has_room(shard) {
                 continue;

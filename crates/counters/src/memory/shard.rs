@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
-use tollgate_core::{Algorithm, Cell, CounterKey, Log, Rule, Timestamp};
+use tollgate_core::{Algorithm, Cell, CounterKey, Identity, Log, Rule, Timestamp};
 
 use super::dips::Dips;
 use super::directory::{Directory, Place};
-use super::segment::Identity;
 
-/// Where a level's count is kept, if it is.
+/// Where a level's count is kept, if it is. Small enough to be handed on in registers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Found {
     /// Untouched so far.
@@ -17,9 +16,9 @@ pub(super) enum Found {
     /// A cell.
     Cell(Place),
     /// A cell beside the lock, by its number.
-    Hot(usize),
-    /// A log, by its entry and its place in the slab.
-    Log(Place, usize),
+    Hot(u64),
+    /// A log, by its entry.
+    Log(Place),
 }
 
 #[derive(Default)]
@@ -45,28 +44,32 @@ impl Shard {
     }
 
     /// Finds a level's counter and copies what the decision needs of it.
-    #[inline]
-    pub(super) fn load(&mut self, rule: &Rule, key: CounterKey, cost: u64, now: Timestamp) -> (Found, Cell) {
-        if rule.algorithm == Algorithm::SlidingLog {
-            return self.load_log(rule, key, cost, now);
-        }
-        match self.cells.find(key.identity()) {
+    #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
+    #[inline(always)]
+    pub(super) fn load(&self, identity: Identity) -> (Found, Cell) {
+        match self.cells.find(identity) {
             Some(place) => (Found::Cell(place), self.cells.get(place)),
             None => (Found::Absent, Cell::default()),
         }
     }
 
+    /// The same for a log, of which a decision on `cost` needs a summary.
     #[inline(never)]
-    fn load_log(&mut self, rule: &Rule, key: CounterKey, cost: u64, now: Timestamp) -> (Found, Cell) {
+    pub(super) fn load_log(
+        &mut self,
+        rule: &Rule,
+        key: CounterKey,
+        cost: u64,
+        now: Timestamp,
+    ) -> (Found, Cell) {
         let Some(place) = self.log_entries.find(key.identity()) else {
             return (Found::Absent, Cell::default());
         };
-        let index = log_index(self.log_entries.get(place));
-        let log = &mut self.logs[index];
+        let log = &mut self.logs[log_index(self.log_entries.get(place))];
         let before = log_weight(log);
         let summary = log.summary(rule, cost, now);
         self.weight -= before - log_weight(log);
-        (Found::Log(place, index), summary)
+        (Found::Log(place), summary)
     }
 
     /// Overwrites a cell that was found.
@@ -76,9 +79,10 @@ impl Shard {
     }
 
     /// Notes in a log that was found what it admits.
-    pub(super) fn note(&mut self, place: Place, index: usize, expires: u32, cost: u64, now: Timestamp) {
-        self.log_entries.set(place, Cell([index as u64, 0, 0]), expires);
-        let log = &mut self.logs[index];
+    pub(super) fn note(&mut self, place: Place, expires: u32, cost: u64, now: Timestamp) {
+        let entry = self.log_entries.get(place);
+        self.log_entries.set(place, entry, expires);
+        let log = &mut self.logs[log_index(entry)];
         let before = log_weight(log);
         log.push(cost, now);
         log.trim();
@@ -98,8 +102,8 @@ impl Shard {
     }
 
     /// Takes back what a log admitted last.
-    pub(super) fn take_back(&mut self, index: usize, cost: u64) {
-        let log = &mut self.logs[index];
+    pub(super) fn take_back(&mut self, place: Place, cost: u64) {
+        let log = &mut self.logs[log_index(self.log_entries.get(place))];
         let before = log_weight(log);
         log.take_back(cost);
         log.trim();
@@ -129,6 +133,14 @@ impl Shard {
         if let Some(place) = self.cells.find(identity) {
             self.cells.set(place, cell, expires);
         }
+    }
+
+    /// What is known of a cell and when it expires, which from now on is kept elsewhere: here it expires when it is said to.
+    pub(super) fn lend(&mut self, identity: Identity, until: u32) -> Option<(Cell, u32)> {
+        let place = self.cells.find(identity)?;
+        let (cell, expires) = (self.cells.get(place), self.cells.expires(place));
+        self.cells.set(place, cell, until);
+        Some((cell, expires))
     }
 
     /// Adds a counter that was absent. A log begins with all that its summary says is used.

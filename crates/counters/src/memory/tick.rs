@@ -1,8 +1,9 @@
-//! The unit in which expiry is kept: eight seconds, so that 32 bits reach past the end of representable time.
+//! The unit in which expiry is kept: 2^33 nanoseconds, between eight and nine seconds, so that 32 bits reach past the end
+//! of representable time.
 
 use tollgate_core::Timestamp;
 
-const TICK_NS: u64 = 8_000_000_000;
+pub(super) const TICK_NS: u64 = 1 << 33;
 
 /// The tick from which on something that ends at `nanos` may be forgotten: rounded up, never early.
 #[inline]

@@ -5,7 +5,7 @@ use tollgate_core::{Algorithm, Calendar, CounterKey, Decision, KeySeed, Level, M
 use tollgate_counters::{Commit, MemoryStore, StoreFull};
 
 pub const SECOND: u64 = 1_000_000_000;
-pub const SEED: KeySeed = KeySeed(1, 2);
+pub const SEED: KeySeed = KeySeed::new(1, 2);
 
 pub fn rule(algorithm: Algorithm, limit: u64) -> Rule {
     Rule::new(algorithm, limit, None, 60 * SECOND)

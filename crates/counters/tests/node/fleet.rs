@@ -45,7 +45,7 @@ impl Limit {
     }
 
     fn key(&self) -> CounterKey {
-        CounterKey::new(KeySeed(1, 2).id(&[self.counter]))
+        CounterKey::new(KeySeed::new(1, 2).id(&[self.counter]))
     }
 }
 

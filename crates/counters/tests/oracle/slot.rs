@@ -1,6 +1,6 @@
 //! A slot of the shared store, asked for each request by itself.
 
-use tollgate_core::{Decision, Level, Timestamp};
+use tollgate_core::{Decision, Identity, Level, Timestamp};
 use tollgate_counters::Commit;
 use tollgate_counters::shared::answer;
 use tollgate_counters::shared::call::{Call, Name, Need, Part, Reply, Subject, Terms, micros};
@@ -42,11 +42,8 @@ impl Store for Slot {
 
 /// The place of a level's counter among the subjects, where it stands once and by its largest limit.
 fn subject(subjects: &mut Vec<Subject>, level: &Level<'_>, now: Timestamp) -> usize {
-    let mut name = [0; 16];
-    for (bytes, word) in name.chunks_mut(4).zip(level.key.identity()) {
-        bytes.copy_from_slice(&word.to_le_bytes());
-    }
-    let name = Name(name);
+    let Identity { word, half } = level.key.identity();
+    let name = Name((u128::from(word) << 32 | u128::from(half)).to_le_bytes());
     let terms = Terms::of(level, 0, now);
     let place = subjects.iter().position(|subject| subject.name == name);
     let place = place.unwrap_or_else(|| {

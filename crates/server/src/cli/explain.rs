@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn by_file(path: &Path, body: &Value) -> Result<Value, String> {
     let set = policies::read_file(path).map_err(|error| error.to_string())?;
-    let engine = Engine::new(&set, KeySeed(0, 0), usize::MAX, false)
+    let engine = Engine::new(&set, KeySeed::new(0, 0), usize::MAX, false)
         .map_err(|problems| policies::PolicyFileError::Invalid(path.to_owned(), problems).to_string())?;
     let text = body.to_string();
     let body: CheckBody<'_> = serde_json::from_str(&text).map_err(|error| error.to_string())?;

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
 fn engine(path: &Path) -> Result<Engine, String> {
     let set = policies::read_file(path).map_err(|error| error.to_string())?;
     // The same seed each time: a replay gives the same answers.
-    Engine::new(&set, KeySeed(0, 0), usize::MAX, false)
+    Engine::new(&set, KeySeed::new(0, 0), usize::MAX, false)
         .map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems).to_string())
 }
 

@@ -23,7 +23,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Outcome {
     let compiled = policies::read_file(&args.file).and_then(|set| {
-        let snapshot = Snapshot::compile(&set, KeySeed(0, 0), None);
+        let snapshot = Snapshot::compile(&set, KeySeed::new(0, 0), None);
         snapshot
             .map(|snapshot| (set, snapshot))
             .map_err(|problems| PolicyFileError::Invalid(args.file.clone(), problems))

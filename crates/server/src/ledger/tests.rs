@@ -40,7 +40,7 @@ struct Node {
 impl Node {
     fn start(now: Timestamp) -> Self {
         let subject = Subject {
-            key: CounterKey::new(KeySeed(1, 2).id(b"counter")),
+            key: CounterKey::new(KeySeed::new(1, 2).id(b"counter")),
             home: 0,
             name: [0; 16],
             org: String::new(),

@@ -137,7 +137,7 @@ mod tests {
         for org in [None, Some("acme"), Some("é.~")] {
             let id = FleetId::new(org, Timestamp::from_nanos(7)).unwrap();
             assert_eq!(FleetId::read(&id.text()), Some(id.clone()));
-            assert_eq!(ReservationId::read(&id.text(), KeySeed(1, 2)), None);
+            assert_eq!(ReservationId::read(&id.text(), KeySeed::new(1, 2)), None);
         }
         for text in ["", "rsv_", "rsv_.", "rsv_AAAA.AA", "rsv_AAAA"] {
             assert_eq!(FleetId::read(text), None, "{text}");
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_name_is_known_to_whoever_gave_it() {
-        let seed = KeySeed(3, 4);
+        let seed = KeySeed::new(3, 4);
         let id = ReservationId {
             org: OrgMark::of(seed, Some("acme")),
             until: Timestamp::from_nanos(1_700_000_000_000_000_000),
@@ -157,7 +157,7 @@ mod tests {
         };
         let text = id.text(seed);
         assert_eq!(ReservationId::read(&text, seed), Some(id));
-        assert_eq!(ReservationId::read(&text, KeySeed(4, 3)), None);
+        assert_eq!(ReservationId::read(&text, KeySeed::new(4, 3)), None);
         let other = text.replace(&text[8..9], if &text[8..9] == "A" { "B" } else { "A" });
         assert_eq!(ReservationId::read(&other, seed), None);
         for text in ["", "rsv_", "rsv_AAAA", &text[4..], &text[..text.len() - 1]] {

@@ -311,7 +311,7 @@ impl Drop for Claim {
 mod tests {
     use super::*;
 
-    const SEED: KeySeed = KeySeed(1, 2);
+    const SEED: KeySeed = KeySeed::new(1, 2);
 
     fn keys() -> Arc<Keys> {
         Arc::new(Keys::new(SEED, Arc::new(MemoryStore::new(100))))

@@ -168,7 +168,7 @@ mod tests {
 
     fn engine(policy: &str) -> Engine {
         let set = parse_policy_set(&format!("policies:\n  - {{id: org, scope: org, {policy}}}\n"));
-        let engine = set.and_then(|set| Engine::new(&set, KeySeed(1, 2), 100, false));
+        let engine = set.and_then(|set| Engine::new(&set, KeySeed::new(1, 2), 100, false));
         engine.unwrap_or_else(|problems| panic!("{problems:?}"))
     }
 

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return observed::run(requests, args.headroom, args.json);
     }
     let set = policies::load(args.policies.as_deref()).map_err(|error| error.to_string())?;
-    let snapshot = Snapshot::compile(&set, KeySeed(0, 0), None).map_err(|problems| {
+    let snapshot = Snapshot::compile(&set, KeySeed::new(0, 0), None).map_err(|problems| {
         PolicyFileError::Invalid(args.policies.clone().unwrap_or_default(), problems).to_string()
     })?;
     let tier = match &args.tier {
