@@ -3,10 +3,11 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 use tollgate_core::{KeySeed, Timestamp};
 use tollgate_counters::shared::record::RecordName;
 
-use super::OrgMark;
+use super::{OrgMark, mark};
 
 const PREFIX: &str = "rsv_";
 
@@ -36,7 +37,7 @@ impl ReservationId {
             until: Timestamp::from_nanos(word(8)?),
             number: word(16)?,
         };
-        (sign(seed, said) == sign_of_it).then_some(id)
+        bool::from(sign(seed, said).ct_eq(sign_of_it)).then_some(id)
     }
 
     fn bytes(self) -> [u8; 24] {
@@ -123,9 +124,7 @@ impl FleetId {
 }
 
 fn sign(seed: KeySeed, bytes: &[u8]) -> [u8; 8] {
-    let mut signed = b"a reservation of this node's\0".to_vec();
-    signed.extend_from_slice(bytes);
-    seed.id(&signed).short().to_be_bytes()
+    mark(seed, b"a reservation\0", bytes).to_be_bytes()
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod text;
 use std::pin::Pin;
 use std::time::Duration;
 
+use ring::hmac;
 use tollgate_core::{IdHash, KeySeed, Timestamp};
 
 pub use bill::{Actual, Bill};
@@ -39,12 +40,23 @@ pub struct OrgMark(u64);
 impl OrgMark {
     /// The mark of an org.
     pub fn of(seed: KeySeed, org: Option<&str>) -> Self {
-        Self(seed.id(org.unwrap_or_default().as_bytes()).short())
+        Self(mark(seed, b"an org\0", org.unwrap_or_default().as_bytes()))
     }
 
     fn shard(self) -> usize {
         usize::try_from(self.0 % SHARDS as u64).unwrap_or(0)
     }
+}
+
+/// A word that only this node can make of some bytes of a kind. Names of reservations show it, so it must not tell
+/// anything of the seed; the hashes by which counters are found would.
+fn mark(seed: KeySeed, kind: &[u8], bytes: &[u8]) -> u64 {
+    let secret = seed.words().map(u64::to_le_bytes).concat();
+    let mut hash = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &secret));
+    hash.update(kind);
+    hash.update(bytes);
+    let first = hash.sign().as_ref().first_chunk().copied();
+    u64::from_be_bytes(first.unwrap_or_default())
 }
 
 /// How long it is from one time to another.
