@@ -35,6 +35,7 @@ pub(crate) fn engine(policies: &str) -> Engine {
 
 pub(crate) fn run() {
     pin(0);
+    clock::count();
     let keys: Vec<String> = (0..KEYS).map(|n| format!("key-{n:08}")).collect();
     let quota = Quota::per_second(NonZeroU32::new(1_000_000).expect("not zero"));
     let governor = RateLimiter::keyed(quota);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tollgate::clock;
 use tollgate::data_plane::DataPlane;
 use tollgate::engine::{DEFAULT_MAX_COUNTERS, Engine, random_seed};
 use tollgate::grpc::RateLimiter;
@@ -45,6 +46,7 @@ impl Embedded {
         let seed = random_seed().map_err(|error| NotEmbedded(format!("no randomness: {error}")))?;
         let engine = Engine::new(&set, seed, DEFAULT_MAX_COUNTERS, false)
             .map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems))?;
+        std::thread::spawn(clock::count);
         let engine = Arc::new(engine);
         let plane = DataPlane::new(engine.clone(), Arc::new(Metrics::default()));
         Ok(Self {

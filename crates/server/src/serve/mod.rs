@@ -14,6 +14,7 @@ use tollgate_catalog::model::Eras;
 use tollgate_catalog::repository::Repository;
 
 use crate::catalogue::{Catalogue, Disk, FileSet};
+use crate::clock;
 use crate::control_plane::{self, AdminToken, ControlPlane, Oidc};
 use crate::data_plane::{DataPlane, Jwt};
 use crate::engine::{Engine, random_seed};
@@ -36,6 +37,7 @@ use sweeps::{org_cap, sweep, sweep_charges, sweep_counters};
 
 /// Serves until SIGTERM or SIGINT. The error is a sentence.
 pub fn serve(settings: Settings) -> Result<(), String> {
+    std::thread::spawn(clock::count);
     let stamp = settings.policies.as_deref().and_then(policies::stamps);
     let set = policies::load(settings.policies.as_deref()).map_err(|error| error.to_string())?;
     let seed = random_seed().map_err(|error| format!("no randomness for the key seed: {error}"))?;
