@@ -4,10 +4,11 @@
 //! out with one write. Only a request that has to wait for something becomes a task of its own.
 
 use std::cell::Cell;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::{Builder, Connection, SendResponse};
@@ -15,21 +16,32 @@ use h2::{Ping, PingPong, RecvStream};
 use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
+use super::gathered::Gathered;
 use super::{Front, HEADER_BYTES, KEEPALIVE, STREAMS, WINDOW_BYTES};
 use crate::serve::stopped;
 use crate::workers::Line;
 
 /// Requests that are answered before others of the thread have their turn.
 const TURN: usize = 64;
+/// How long a client that is done has to take what was still to be said.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 type Arrived = (Request<RecvStream>, SendResponse<Bytes>);
 
 /// Serves until the client closes or breaks the protocol, or until the server stops and what is under way is answered.
 pub(super) async fn serve(front: Arc<Front>, line: Line, stream: impl AsyncRead + AsyncWrite + Unpin) {
     line.works();
-    let Ok(mut connection) = settings().handshake::<_, Bytes>(stream).await else {
+    let out = Gathered::new(stream);
+    let mut handshake = pin!(settings().handshake::<_, Bytes>(out.clone()));
+    let shaken = poll_fn(|context| {
+        let shaken = handshake.as_mut().poll(context);
+        // An end that can't be written to shows when it is read from.
+        let _ = out.poll_send(context);
+        shaken
+    });
+    let Ok(mut connection) = shaken.await else {
         return;
     };
     line.lasts();
@@ -43,8 +55,9 @@ pub(super) async fn serve(front: Arc<Front>, line: Line, stream: impl AsyncRead 
     loop {
         tokio::select! {
             biased;
-            goes_on = poll_fn(|context| take_up(&mut connection, &mut arrived, context)) => {
+            goes_on = poll_fn(|context| take_up(&mut connection, &out, &mut arrived, context)) => {
                 if !goes_on {
+                    let _ = timeout(LAST_WORDS, poll_fn(|context| out.poll_send(context))).await;
                     return;
                 }
                 heard.set(true);
@@ -78,9 +91,10 @@ fn settings() -> Builder {
     settings
 }
 
-/// Takes up the requests that have arrived. Not so if the connection has ended.
+/// Takes up the requests that have arrived, and sends what there is to say. Not so if the connection has ended.
 fn take_up<S: AsyncRead + AsyncWrite + Unpin>(
-    connection: &mut Connection<S, Bytes>,
+    connection: &mut Connection<Gathered<S>, Bytes>,
+    out: &Gathered<S>,
     arrived: &mut Vec<Arrived>,
     context: &mut Context<'_>,
 ) -> Poll<bool> {
@@ -88,11 +102,20 @@ fn take_up<S: AsyncRead + AsyncWrite + Unpin>(
         match connection.poll_accept(context) {
             Poll::Ready(Some(Ok(request))) => arrived.push(request),
             Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(false),
-            Poll::Pending if arrived.is_empty() => return Poll::Pending,
-            Poll::Pending => break,
+            Poll::Pending if arrived.is_empty() => {
+                return match out.poll_send(context) {
+                    Poll::Ready(Err(_)) => Poll::Ready(false),
+                    Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+                };
+            }
+            Poll::Pending => return Poll::Ready(true),
         }
     }
-    Poll::Ready(true)
+    // More may go on arriving for as long as it likes: what was answered before is sent meanwhile.
+    match out.poll_send(context) {
+        Poll::Ready(Err(_)) => Poll::Ready(false),
+        Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(true),
+    }
 }
 
 /// Comes back once nobody is at the other end any more: nothing was heard for a while, not even the answer to a ping.

@@ -10,6 +10,7 @@ mod batch;
 mod call;
 mod connection;
 mod decision;
+mod gathered;
 mod message;
 mod others;
 mod question;
