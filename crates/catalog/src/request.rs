@@ -24,15 +24,15 @@ pub struct Request<'a> {
     /// The route.
     pub endpoint: Option<Endpoint<'a>>,
     /// The permissions it carries.
-    pub scopes: SmallVec<[&'a str; 4]>,
+    pub scopes: SmallVec<[&'a str; 2]>,
     /// What it costs.
     pub cost: u64,
     /// What it costs in other units.
-    pub costs: SmallVec<[(&'a str, u64); 2]>,
+    pub costs: SmallVec<[(&'a str, u64); 1]>,
     /// It came by a key for trying things out: its org's counts are others than those of live keys.
     pub test: bool,
     /// Its descriptors.
-    pub descriptors: SmallVec<[(&'a str, &'a str); 4]>,
+    pub descriptors: SmallVec<[(&'a str, &'a str); 2]>,
     /// It came as Envoy sends them: its descriptors are a domain, and entries in order, whose names may repeat.
     pub is_descriptor: bool,
 }

@@ -23,9 +23,6 @@ use crate::data_plane::{MAX_REQUESTS, Series, all};
 use crate::engine::{Undecided, Wait};
 use crate::wire::{Fields, write};
 
-/// What the shortest checks that make sense take up.
-const CHECK_BYTES: usize = 16;
-
 /// The checks of an org from one that waits on, by their places in the batch.
 struct Chain {
     wait: Wait,
@@ -136,19 +133,21 @@ fn write_no_decision(undecided: Undecided, out: &mut Vec<u8>) {
 #[expect(clippy::type_complexity, reason = "two lists are not worth a name")]
 fn read(message: &[u8]) -> Result<(Vec<(usize, CheckMessage<'_>)>, Vec<Question<'_>>), Status> {
     let mut unusual = Vec::new();
-    let mut questions = Vec::with_capacity((message.len() / CHECK_BYTES).min(MAX_REQUESTS));
+    let count = count(message)?;
+    // Made where they are to lie, and filled there: a question is large enough for each move of it to show.
+    let mut questions = Vec::with_capacity(count);
+    questions.extend(std::iter::repeat_with(Question::blank).take(count));
     let mut fields = Fields::of(message);
+    let mut blank = questions.iter_mut().enumerate();
     while let Some((number, value)) = fields.next().map_err(malformed)? {
         if number != 1 {
             continue;
         }
-        let place = questions.len();
-        if place == MAX_REQUESTS {
-            let message = format!("`requests` must have at most {MAX_REQUESTS} items.");
-            return Err(Status::invalid_argument(message));
-        }
         let check = value.bytes().map_err(malformed)?;
-        if questions.push_mut(Question::blank()).fill(check).is_some() {
+        let Some((place, question)) = blank.next() else {
+            break;
+        };
+        if question.fill(check).is_some() {
             continue;
         }
         let check = CheckMessage::read(Fields::of(check)).map_err(malformed)?;
@@ -159,4 +158,18 @@ fn read(message: &[u8]) -> Result<(Vec<(usize, CheckMessage<'_>)>, Vec<Question<
         unusual.push((place, check));
     }
     Ok((unusual, questions))
+}
+
+/// How many checks a batch has.
+fn count(message: &[u8]) -> Result<usize, Status> {
+    let mut fields = Fields::of(message);
+    let mut count = 0;
+    while let Some((number, _)) = fields.next().map_err(malformed)? {
+        count += usize::from(number == 1);
+        if count > MAX_REQUESTS {
+            let message = format!("`requests` must have at most {MAX_REQUESTS} items.");
+            return Err(Status::invalid_argument(message));
+        }
+    }
+    Ok(count)
 }

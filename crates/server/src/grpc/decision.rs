@@ -58,7 +58,9 @@ pub(super) fn write_decision<'s>(
     write::number(7, checked.degraded.into(), out);
     for place in 0..decision.outcomes.len() {
         let seen = seen.as_mut().and_then(|seen| seen.levels.get_mut(place));
-        write::message(8, out, |out| write_level(checked, place, seen, out));
+        if !seen.is_some_and(|seen| write_level_again(checked, place, seen, out)) {
+            write::message(8, out, |out| write_level(checked, place, out));
+        }
     }
     if !decision.allowed {
         write_message(9, &denial(checked), out);
@@ -95,18 +97,27 @@ fn write_message(field: u8, message: &impl Message, out: &mut Vec<u8>) {
     write::message(field, out, |out| message.encode(out).unwrap_or_default());
 }
 
+fn write_level(checked: &Checked<'_>, place: usize, out: &mut Vec<u8>) {
+    let (limit, level) = (checked.stack.limits[place], &checked.stack.levels[place]);
+    let outcome = &checked.decision.outcomes[place];
+    write_head(limit, out);
+    write::number(4, outcome.remaining, out);
+    let told = (checked.now, level.mode, outcome.fits);
+    write_tail(told, outcome.reset(level, checked.now), out);
+}
+
+/// Appends a level, of which most was said before. Not so if it is longer than what is remembered.
 #[inline]
-fn write_level<'s>(checked: &Checked<'s>, place: usize, seen: Option<&mut SeenLevel<'s>>, out: &mut Vec<u8>) {
+fn write_level_again<'s>(
+    checked: &Checked<'s>,
+    place: usize,
+    seen: &mut SeenLevel<'s>,
+    out: &mut Vec<u8>,
+) -> bool {
     let (limit, level) = (checked.stack.limits[place], &checked.stack.levels[place]);
     let outcome = &checked.decision.outcomes[place];
     let reset = outcome.reset(level, checked.now);
     let told = (checked.now, level.mode, outcome.fits);
-    let Some(seen) = seen else {
-        write_head(limit, out);
-        write::number(4, outcome.remaining, out);
-        write_tail(told, reset, out);
-        return;
-    };
     if !seen.limit.is_some_and(|seen| std::ptr::eq(seen, limit)) {
         seen.limit = Some(limit);
         seen.head.renew(|out| write_head(limit, out));
@@ -116,9 +127,8 @@ fn write_level<'s>(checked: &Checked<'s>, place: usize, seen: Option<&mut SeenLe
         seen.resets = told_alike(checked.now, reset);
         seen.tail.renew(|out| write_tail(told, reset, out));
     }
-    seen.head.write(out);
-    write::number(4, outcome.remaining, out);
-    seen.tail.write(out);
+    let remaining = write::packed(4, outcome.remaining);
+    remaining.is_some_and(|remaining| seen.head.write_with(8, remaining, &seen.tail, out))
 }
 
 /// The fields of a level before what remains.

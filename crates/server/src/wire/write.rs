@@ -7,15 +7,35 @@ pub(crate) fn varint(number: u64, out: &mut Vec<u8>) {
     if number < 0x80 {
         out.push(number as u8);
     } else if number < 1 << 56 {
-        let more = (number.ilog2() / 7) as usize;
-        // Each byte but the last says that there are more. All eight are copied and the rest is let go of: that takes
-        // fewer steps than to copy just so many.
-        let marks = 0x0080_8080_8080_8080 >> (8 * (7 - more));
-        let end = out.len() + more + 1;
-        out.extend_from_slice(&(spread(number) | marks).to_le_bytes());
+        // All eight are copied and the rest is let go of: that takes fewer steps than to copy just so many.
+        let (bytes, length) = short_varint(number);
+        let end = out.len() + length;
+        out.extend_from_slice(&bytes.to_le_bytes());
         out.truncate(end);
     } else {
         long_varint(number, out);
+    }
+}
+
+/// The bytes of a varint below 2^56, and how many they are. Each but the last says that there are more.
+#[inline]
+fn short_varint(number: u64) -> (u64, usize) {
+    let more = ((number | 1).ilog2() / 7) as usize;
+    let marks = 0x0080_8080_8080_8080 >> (8 * (7 - more));
+    (spread(number) | marks, more + 1)
+}
+
+/// The bytes of a field with a number, and how many they are, for whoever lays them down elsewhere. A number of 56 bits and
+/// more does not come so.
+#[inline]
+pub(crate) fn packed(field: u8, number: u64) -> Option<(u128, usize)> {
+    match number {
+        0 => Some((0, 0)),
+        1..0x0100_0000_0000_0000 => {
+            let (bytes, length) = short_varint(number);
+            Some((u128::from(bytes) << 8 | u128::from(field << 3), length + 1))
+        }
+        _ => None,
     }
 }
 
