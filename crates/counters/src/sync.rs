@@ -23,7 +23,7 @@ mod patience {
     pub(super) const LEAST: u32 = 8;
     const MOST: u32 = 4096;
     /// With less time than this from one decision to the next, handing the lock over costs more than it gains.
-    const BUSY: Duration = Duration::from_nanos(800);
+    const BUSY: Duration = Duration::from_nanos(400);
     /// How many decisions a judgement takes: one alone may just have met cold caches or an interrupt.
     const SAMPLE: u32 = 32;
 
