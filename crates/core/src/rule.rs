@@ -125,27 +125,22 @@ impl Rule {
         now: Timestamp,
         overdraw: bool,
     ) -> (Cell, bool) {
-        match self.algorithm {
+        let (cell, room) = match self.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 let cell = bucket::advance(self, cell, now, overdraw);
-                let fits = self.admits(cost) && bucket::fits(self, cell, cost);
-                (cell, fits || cost == 0)
+                (cell, bucket::fits(self, cell, cost))
             }
             Algorithm::FixedWindow(_) | Algorithm::Quota(_) => {
                 let cell = fixed_window::advance(self, cell, calendar, now);
-                let fits = self.admits(cost) && fixed_window::fits(self, cell, cost);
-                (cell, fits || cost == 0)
+                (cell, fixed_window::fits(self, cell, cost))
             }
             Algorithm::SlidingCounter => {
                 let cell = sliding_counter::advance(self, cell, now);
-                let fits = self.admits(cost) && sliding_counter::fits(self, cell, cost, now);
-                (cell, fits || cost == 0)
+                (cell, sliding_counter::fits(self, cell, cost, now))
             }
-            Algorithm::SlidingLog => {
-                let fits = self.admits(cost) && log::fits(self, cell, cost);
-                (cell, fits || cost == 0)
-            }
-        }
+            Algorithm::SlidingLog => (cell, log::fits(self, cell, cost)),
+        };
+        (cell, cost == 0 || self.admits(cost) && room)
     }
 
     /// An advanced cell with `cost` added, whether it fits or not.

@@ -61,16 +61,15 @@ impl Front {
         }
         let identity = key.identity();
         match self.hot(identity) {
-            Some((number, place)) => (Found::Hot(number), self.cells[place]),
+            Some(place) => (Found::Hot(place as u64), self.cells[place]),
             None => self.shard.load(identity),
         }
     }
 
-    /// The number of a cell that is hot, twice.
+    /// The place of a cell that is hot.
     #[inline]
-    fn hot(&self, identity: Identity) -> Option<(u64, usize)> {
-        let mut numbered = (0..).zip(0..HOT);
-        numbered.find(|(_, place)| self.is_hot(*place, identity) && self.heat[*place] > 0)
+    fn hot(&self, identity: Identity) -> Option<usize> {
+        (0..HOT).find(|place| self.is_hot(*place, identity) && self.heat[*place] > 0)
     }
 
     /// Whether a place beside the lock is of a cell.
@@ -83,7 +82,7 @@ impl Front {
     pub(super) fn find(&self, key: CounterKey) -> Option<(Found, Cell)> {
         let identity = key.identity();
         match self.hot(identity) {
-            Some((number, place)) => Some((Found::Hot(number), self.cells[place])),
+            Some(place) => Some((Found::Hot(place as u64), self.cells[place])),
             None => self.shard.find(identity),
         }
     }

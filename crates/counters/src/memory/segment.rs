@@ -1,7 +1,7 @@
 //! A small open-addressed table of cells: the unit that grows, splits and is swept.
 //!
 //! Six entries and their states make a group of 256 bytes, four cache lines that a look-up asks for together: it
-//! usually waits for memory once, and can tell beforehand that it will. (With groups of three, every third look-up went on
+//! usually waits for memory once, and can tell beforehand that it will. (With groups of three, two look-ups in five went on
 //! to the next group, which a processor that works ahead can't foresee.) A segment grows by an eighth at a time, which
 //! keeps it 70 to 80 percent full, and never holds more than [`Segment::MAX`] cells, which bounds what a single growth or
 //! split can cost.
