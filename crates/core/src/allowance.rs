@@ -83,6 +83,14 @@ impl Cell {
         self.count().saturating_sub(ceiling)
     }
 
+    /// How far a quota's cell is from its ceiling, below 0 if it was charged beyond that; `None` if the ledger has not
+    /// been asked in its period.
+    #[inline]
+    pub fn headroom(self) -> Option<i64> {
+        let allowance = Allowance::of(self)?;
+        Some(allowance.ceiling.wrapping_sub(self.count()).cast_signed())
+    }
+
     /// The cell with so much less left to spend, to be given back.
     #[must_use]
     pub fn without(self, unspent: u64) -> Self {

@@ -97,6 +97,10 @@ static STEPS: &[Step] = &[
             "ALTER TABLE tollgate_ledger SET (fillfactor = 50)",
         ],
     },
+    step! { |text|
+    concat!("ALTER TABLE tollgate_ledger_nodes ADD COLUMN granted ", text!(), " DEFAULT ''"),
+    "ALTER TABLE tollgate_ledger_nodes ADD COLUMN lives BIGINT NOT NULL DEFAULT 1",
+    },
 ];
 
 impl Repository {

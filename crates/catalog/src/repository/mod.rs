@@ -31,8 +31,8 @@ pub use changes::Changes;
 pub use database::Repository;
 pub use idempotency::{Claim, Claimed, Once};
 pub use ledger::{
-    Alert, Alerted, Answering, Ask, Corrected, Correcting, Correction, Exchange, Kept, LedgerName, Refund,
-    Replaced, Row, SLOT_MS, Told, Usage,
+    Alert, Alerted, Answering, Ask, Corrected, Correcting, Correction, Done, Exchange, Granted, Kept,
+    LedgerName, Refund, Replaced, Row, SLOT_MS, Told, Unsettled, Usage,
 };
 pub use verify::Verified;
 

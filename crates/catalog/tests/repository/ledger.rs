@@ -1,7 +1,8 @@
 //! The ledger: marks that move within the limit whoever asks, and are there after everything.
 
 use tollgate_catalog::repository::{
-    Ask, Corrected, Correcting, Correction, Exchange, Kind, Refund, Replaced, Repository, Told, Usage,
+    Ask, Corrected, Correcting, Correction, Done, Exchange, Kind, Refund, Replaced, Repository, Told,
+    Unsettled, Usage,
 };
 use tollgate_core::Timestamp;
 
@@ -13,6 +14,7 @@ cases!(
     keeps_what_was_granted,
     takes_back_what_another_node_spent,
     knows_which_exchange_was_done,
+    settles_what_a_run_has_left,
     begins_periods,
     opens_rows_with_the_room_of_those_they_replace,
     lists_the_rows_of_an_org,
@@ -62,6 +64,7 @@ async fn exchange(repository: &Repository, number: i64, now: u64, asks: &[Ask]) 
         asks,
         usage: &[],
         refunds: &[],
+        unsettled: &[],
         alerts: &[],
     };
     repository.exchange(&exchange).await.unwrap()
@@ -93,6 +96,7 @@ async fn grants_no_more_than_the_limit_to_many_nodes(database: Database) {
                     asks: &asks,
                     usage: &[],
                     refunds: &[],
+                    unsettled: &[],
                     alerts: &[],
                 };
                 let told = repository.exchange(&exchange).await.unwrap();
@@ -151,6 +155,7 @@ async fn takes_back_what_another_node_spent(database: Database) {
         asks: &[again],
         usage: &[],
         refunds: &refunds,
+        unsettled: &[],
         alerts: &[],
     };
     let told = repository.exchange(&exchanged).await.unwrap()[0];
@@ -189,6 +194,7 @@ async fn keeps_what_was_granted(database: Database) {
         asks: &[ask(1, 100)],
         usage: &[],
         refunds: &[],
+        unsettled: &[],
         alerts: &[],
     };
     assert_eq!(again.exchange(&elsewhere).await.unwrap()[0].row.mark, 0);
@@ -196,11 +202,85 @@ async fn keeps_what_was_granted(database: Database) {
 
 async fn knows_which_exchange_was_done(database: Database) {
     let repository = database.open().await;
-    assert_eq!(repository.last_exchange("node").await.unwrap(), 0);
+    let last = async |node| {
+        let now = Timestamp::from_nanos(NOW);
+        repository.last_exchange(node, now).await.unwrap()
+    };
+    assert_eq!(last("node").await, Done::default());
     exchange(&repository, 7, NOW, &[ask(1, 100)]).await;
-    exchange(&repository, 8, NOW, &[]).await;
-    assert_eq!(repository.last_exchange("node").await.unwrap(), 8);
-    assert_eq!(repository.last_exchange("another").await.unwrap(), 0);
+    let needs = |needs: u64, number: u64| Ask {
+        needs,
+        ..ask(number, 100)
+    };
+    exchange(&repository, 8, NOW, &[needs(0, 1), needs(30, 2)]).await;
+    let done = last("node").await;
+    let granted = done.granted.iter().map(|one| (one.generation, one.amount));
+    assert_eq!(
+        (done.number, granted.collect::<Vec<_>>()),
+        (8, vec![(1, 0), (1, 30)])
+    );
+    exchange(&repository, 9, NOW, &[]).await;
+    let done = last("node").await;
+    assert_eq!((done.number, done.granted.len()), (9, 0));
+    assert_eq!(last("another").await, Done::default());
+    // To have been looked for is not to be there.
+    let now = Timestamp::from_nanos(NOW);
+    assert_eq!(repository.ledger_nodes(now).await.unwrap(), 1);
+}
+
+async fn settles_what_a_run_has_left(database: Database) {
+    let repository = database.open().await;
+    let opened = [1, 2, 3].map(|number| Ask {
+        needs: 50,
+        ..ask(number, 100)
+    });
+    exchange(&repository, 1, NOW, &opened).await;
+    let left = |number: u64, generation: u64, used: i64, mark: i64| Unsettled {
+        name: name(number),
+        generation,
+        used,
+        mark,
+    };
+    // One had some left, one spent more than it had, one is of another period, and one nobody knows.
+    let unsettled = [
+        left(1, 1, 30, -20),
+        left(2, 1, 55, 5),
+        left(3, 2, 10, -40),
+        left(4, 1, 1, -1),
+    ];
+    let settling = Exchange {
+        region: "local",
+        node: "node:left",
+        number: 1,
+        now: Timestamp::from_nanos(NOW),
+        asks: &[],
+        usage: &[],
+        refunds: &[],
+        unsettled: &unsettled,
+        alerts: &[],
+    };
+    repository.exchange(&settling).await.unwrap();
+    let rows = exchange(&repository, 2, NOW, &[1, 2, 3].map(|number| ask(number, 100))).await;
+    let rows: Vec<_> = rows.iter().map(|told| (told.row.mark, told.row.used)).collect();
+    assert_eq!(rows, [(30, 30), (55, 55), (50, 0)]);
+    let now = Timestamp::from_nanos(NOW);
+    assert_eq!(
+        repository.ledger_nodes(now).await.unwrap(),
+        1,
+        "the dead do not count"
+    );
+    // Nor is anything settled once the period is over.
+    let late = Exchange {
+        number: 2,
+        now: Timestamp::from_nanos(NOW + DAY),
+        unsettled: &[left(1, 1, 0, -30)],
+        ..settling
+    };
+    repository.exchange(&late).await.unwrap();
+    assert_eq!(
+        exchange(&repository, 3, NOW, &[ask(1, 100)]).await[0].row.mark,
+        30
+    );
 }
 
 async fn begins_periods(database: Database) {
@@ -311,7 +391,10 @@ async fn tidies_what_is_long_over(database: Database) {
             .len(),
         0
     );
-    assert_eq!(repository.last_exchange("node").await.unwrap(), 0);
+    assert_eq!(
+        repository.last_exchange("node", later(50)).await.unwrap(),
+        Done::default()
+    );
 }
 
 async fn grants_nothing_for_rows_that_are_gone(database: Database) {
@@ -405,6 +488,7 @@ async fn adds_usage_up(database: Database) {
             asks: &[],
             usage: &usage,
             refunds: &[],
+            unsettled: &[],
             alerts: &[],
         };
         repository.exchange(&exchange).await.unwrap();
@@ -470,6 +554,7 @@ async fn alerts_once_for_each_period_and_threshold(database: Database) {
             asks: &[ask],
             usage: &[],
             refunds: &[],
+            unsettled: &[],
             alerts: &[50, 80, 100],
         };
         nodes[node].exchange(&exchange).await.unwrap();

@@ -4,6 +4,7 @@ use tollgate_core::{Allowance, Cell, Level, Mode, Outcome};
 
 use super::Places;
 use super::held::Held;
+use super::journal::Journal;
 
 /// A bound that is asked about each level while the shards are locked.
 pub(super) trait Bound {
@@ -42,16 +43,18 @@ pub struct OfLedger<'a> {
     /// Of some quota nobody knows yet what was used in its period.
     unknown: bool,
     places: Places,
+    journal: Option<&'a Journal>,
 }
 
 impl<'a> OfLedger<'a> {
-    /// For all quotas but those that are let off.
+    /// For all quotas but those that are let off. What is left of them is noted in the journal.
     #[inline]
-    pub fn new(let_off: &'a [usize]) -> Self {
+    pub fn new(let_off: &'a [usize], journal: Option<&'a Journal>) -> Self {
         Self {
             let_off,
             unknown: false,
             places: Places::new(),
+            journal,
         }
     }
 
@@ -102,13 +105,22 @@ impl Bound for &mut OfLedger<'_> {
         !self.places.is_empty()
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "it is asked of each level, and most are no quotas"
+    )]
+    #[inline(always)]
     fn charged(&mut self, place: usize, level: &Level<'_>, cell: Cell) {
         if level.rule.is_quota()
             && let Some(allowance) = Allowance::of(cell)
-            && allowance.ran_low(cell.count(), level.cost)
         {
-            self.places.push(place);
+            let left = allowance.ceiling.wrapping_sub(cell.count()).cast_signed();
+            if let Some(journal) = self.journal {
+                journal.charged(level.key, left);
+            }
+            if allowance.ran_low(cell.count(), level.cost) {
+                self.places.push(place);
+            }
         }
     }
 }

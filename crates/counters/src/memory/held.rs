@@ -63,6 +63,7 @@ impl MemoryStore {
             let before = shard.weight();
             for (held, back) in here {
                 shard.release(held, (*back).min(held.cost), now);
+                self.note(shard, held.key);
             }
             self.account(before, shard.weight(), 0);
         }

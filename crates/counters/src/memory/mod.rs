@@ -11,9 +11,12 @@ mod directory;
 mod formers;
 mod front;
 mod held;
+mod journal;
 mod segment;
 mod shard;
 mod tick;
+
+use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Outcome, Timestamp};
@@ -27,6 +30,7 @@ use shard::Found;
 
 pub use bound::OfLedger;
 pub use held::{Held, Holds};
+pub use journal::{Estate, Journal, Note, Telling};
 
 /// Whether a decision is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +88,7 @@ pub struct MemoryStore {
     reclaimed: AtomicU64,
     refused: AtomicU64,
     next_sweep: AtomicUsize,
+    journal: OnceLock<Journal>,
 }
 
 const SHARD_BITS: u32 = 8;
@@ -132,7 +137,19 @@ impl MemoryStore {
             reclaimed: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             next_sweep: AtomicUsize::new(0),
+            journal: OnceLock::new(),
         }
+    }
+
+    /// Notes in a journal what is left of the quotas that are in it. The first one stays.
+    pub fn keep_journal(&self, journal: Journal) {
+        let _ = self.journal.set(journal);
+    }
+
+    /// The journal, if one is kept.
+    #[inline]
+    pub fn journal(&self) -> Option<&Journal> {
+        self.journal.get()
     }
 
     /// Decides a stack, all or none, and fills in a pending decision.
@@ -347,7 +364,18 @@ impl MemoryStore {
             let shard = shards.shard(level.home);
             let before = shard.weight();
             shard.give_back(level, now);
+            self.note(shard, level.key);
             self.account(before, shard.weight(), 0);
+        }
+    }
+
+    /// Notes what is left of a counter to which something was given back.
+    fn note(&self, shard: &Front, key: CounterKey) {
+        if let Some(journal) = self.journal()
+            && let Some((_, cell)) = shard.find(key)
+            && let Some(left) = cell.headroom()
+        {
+            journal.charged(key, left);
         }
     }
 

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tollgate_catalog::repository::{Ask, LedgerName, Replaced, Told};
+use tollgate_catalog::repository::{Ask, Granted, LedgerName, Replaced, Told};
 use tollgate_core::{Allowance, BillingAnchor, Calendar, Cell, Chunk, CounterKey, Period, Timestamp};
+use tollgate_counters::memory::{Note, Telling};
 
 use super::size;
 
@@ -223,14 +224,49 @@ impl Account {
         Some(after)
     }
 
-    /// The cell after it was found out whether an ask was done whose answer was lost.
-    pub(super) fn find_out(&mut self, draft: &Draft, done: bool, cell: Option<Cell>) -> Option<Cell> {
+    /// The cell after it was found out whether an ask was done whose answer was lost, and what it was granted.
+    pub(super) fn find_out(
+        &mut self,
+        draft: &Draft,
+        done: Option<Granted>,
+        cell: Option<Cell>,
+    ) -> Option<Cell> {
         let before = cell.filter(|cell| cell.0[0] == draft.end)?;
-        if !done {
+        let Some(granted) = done else {
             return (draft.ask.gives > 0).then(|| before.with(draft.ask.gives));
-        }
+        };
         (self.end, self.told) = (draft.end, draft.count);
-        (draft.known && draft.ask.owes > 0).then(|| before.with(draft.ask.owes))
+        if !draft.known {
+            return None;
+        }
+        let same = granted.generation == self.generation;
+        let more = if same { granted.amount } else { 0 };
+        Some(before.with(draft.ask.owes.saturating_add(more)))
+    }
+
+    /// As an exchange says it that granted nothing to anybody.
+    pub(super) fn granted_nothing(&self) -> Granted {
+        Granted {
+            generation: self.generation,
+            amount: 0,
+        }
+    }
+
+    /// What a journal is to say of a cell, so that nothing is lost should this process end.
+    pub(super) fn note(&self, cell: Option<Cell>, telling: Option<Telling>) -> Note {
+        let cell = cell.filter(|cell| cell.0[0] == self.end);
+        let left = cell.and_then(|cell| Some((cell.headroom()?, cell.count())));
+        let blank = Note {
+            name: self.subject.name,
+            telling,
+            ..Note::default()
+        };
+        left.map_or(blank, |(left, count)| Note {
+            generation: self.generation,
+            left,
+            span: left.saturating_add(count.wrapping_sub(self.told).cast_signed()),
+            ..blank
+        })
     }
 
     /// Whether nobody has spent anything of it for so long.
@@ -269,6 +305,16 @@ pub(super) enum Why {
 }
 
 impl Draft {
+    /// What a journal is to say of it, as one of those that an exchange is about.
+    pub(super) fn telling(&self, place: usize) -> Telling {
+        Telling {
+            place,
+            used: self.ask.spent.wrapping_sub(self.ask.unused).cast_signed(),
+            owes: self.ask.owes,
+            gives: self.ask.gives,
+        }
+    }
+
     /// What was told of a cell, of what it counts after the ledger has answered. Meanwhile more may have been spent of
     /// it, and something given back.
     fn told(&self, before: Cell, after: Cell) -> u64 {

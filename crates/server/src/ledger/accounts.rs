@@ -98,19 +98,18 @@ impl Accounts {
         slice
     }
 
-    /// Forgets an account whose period is over and that nobody uses.
-    pub(super) fn forget(&mut self, key: CounterKey, now: Timestamp) {
-        let Some(place) = self.places.get(&key).copied() else {
-            return;
-        };
+    /// Forgets an account whose period is over and that nobody uses. Tells where its counter lived.
+    pub(super) fn forget(&mut self, key: CounterKey, now: Timestamp) -> Option<u64> {
+        let place = *self.places.get(&key)?;
         let held = &self.held[place];
         if held.due || !held.waiting.is_empty() || !held.account.is_forgettable(now) {
-            return;
+            return None;
         }
         self.places.remove(&key);
-        self.held.swap_remove(place);
+        let gone = self.held.swap_remove(place);
         if let Some(moved) = self.held.get(place) {
             self.places.insert(moved.account.subject.key, place);
         }
+        Some(gone.account.subject.home)
     }
 }

@@ -60,7 +60,7 @@ impl Engine {
         mut deciding: Deciding<'_>,
     ) -> Result<bool, Undecided> {
         let (levels, formers) = (names.levels(), names.formers());
-        let mut quotas = OfLedger::new(&[]);
+        let mut quotas = OfLedger::new(&[], self.store.journal());
         let decided = self.decide_in_store((levels, formers), now, commit, Some(&mut quotas), &mut deciding);
         let (decision, places) = (&mut *deciding.decision, quotas.places());
         match decided {
@@ -129,7 +129,7 @@ impl Engine {
             });
         }
         let parts = (&*levels, names.formers());
-        let mut quotas = OfLedger::new(short);
+        let mut quotas = OfLedger::new(short, self.store.journal());
         let decided = self.decide_in_store(parts, now, commit, Some(&mut quotas), &mut deciding)?;
         if decided == Within::Short {
             return Err(Undecided::LedgerAway);

@@ -9,9 +9,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 use tollgate_catalog::repository::{Ask, Exchange, Refund, RepositoryError, Told, Usage};
 use tollgate_core::CounterKey;
+use tollgate_counters::memory::Journal;
 
 use super::Ledger;
 use super::account::{Draft, Why};
+use super::estate::Estates;
 use super::usage::Untold;
 use super::wait::Answer;
 use crate::clock;
@@ -54,6 +56,7 @@ pub(super) struct Keeper {
     paused_until: Option<Instant>,
     untold: Untold,
     told: Option<Instant>,
+    estates: Estates,
 }
 
 /// A ledger that is being kept.
@@ -64,13 +67,15 @@ pub struct Keeping {
 
 impl Keeping {
     /// Keeps a ledger on a thread of its own: requests may wait for it, and must not wait for the control plane.
-    pub fn start(ledger: Arc<Ledger>) -> std::io::Result<Self> {
+    ///
+    /// It first settles what runs before this one have left.
+    pub fn start(ledger: Arc<Ledger>, estates: Estates) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let (end, ended) = watch::channel(false);
         let thread = std::thread::Builder::new().name("ledger".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(ledger.keep(ended)))?;
+        let thread = thread.spawn(move || runtime.block_on(ledger.keep(estates, ended)))?;
         Ok(Self { end, thread })
     }
 
@@ -84,7 +89,7 @@ impl Keeping {
 impl Ledger {
     /// Keeps this node's part of the ledger until told to stop, when nothing is decided any more; then gives back what it
     /// holds.
-    async fn keep(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+    async fn keep(self: Arc<Self>, estates: Estates, mut stop: watch::Receiver<bool>) {
         let mut keeper = Keeper {
             ledger: self.clone(),
             number: 0,
@@ -92,14 +97,18 @@ impl Ledger {
             paused_until: None,
             untold: Untold::default(),
             told: None,
+            estates,
         };
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut counted, mut tidied) = (None, None);
+        // Before anybody is told that nothing is left.
+        keeper.settle().await;
         loop {
             tokio::select! {
                 () = self.wake.notified() => keeper.serve().await,
                 _ = looks.tick() => {
+                    keeper.settle().await;
                     keeper.serve().await;
                     keeper.look().await;
                     keeper.count(&mut counted).await;
@@ -108,7 +117,13 @@ impl Ledger {
                 () = stopped(&mut stop) => break,
             }
         }
-        if timeout(LAST_CALLS, keeper.give_all()).await.is_err() {
+        if timeout(LAST_CALLS, keeper.give_all()).await == Ok(true) {
+            if let Some(journal) = self.store.journal()
+                && let Err(error) = journal.remove()
+            {
+                tracing::warn!("the journal of quotas can't be removed: {error}");
+            }
+        } else {
             tracing::warn!("the quota ledger does not answer: what this node held stays debited");
         }
         self.repository.close().await;
@@ -141,18 +156,42 @@ impl Keeper {
         let now = clock::now();
         let mut accounts = self.ledger.lock();
         for key in slice {
-            accounts.forget(key, now);
+            if let Some(home) = accounts.forget(key, now)
+                && let Some(journal) = self.journal()
+            {
+                let forget = |_| {
+                    journal.forget(key);
+                    None
+                };
+                let _ = self.ledger.store.amend(key, home, now, forget);
+            }
         }
     }
 
-    async fn give_all(&mut self) {
+    /// Says whether the database has heard it all.
+    async fn give_all(&mut self) -> bool {
         self.paused_until = None;
         let all = self.ledger.lock().all();
+        let mut heard = true;
         for part in all.chunks(MOST) {
-            self.exchange(part, Why::Ending).await;
+            heard &= self.exchange(part, Why::Ending).await;
         }
         // What was used is told even where no quota is.
-        self.exchange(&[], Why::Ending).await;
+        heard & self.exchange(&[], Why::Ending).await
+    }
+
+    /// Settles what runs before this one have left. What the database does not answer is tried again later.
+    async fn settle(&mut self) {
+        if self.estates.is_empty() || self.paused_until.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        if let Err(error) = self.estates.settle(&self.ledger).await {
+            self.fail(&error);
+        }
+    }
+
+    fn journal(&self) -> Option<&Journal> {
+        self.ledger.store.journal()
     }
 
     /// One transaction about some accounts. Says whether the database answered.
@@ -168,6 +207,10 @@ impl Keeper {
             self.put_off(keys, why);
             self.fail(&error);
             return false;
+        }
+        // Before anything is noted of what this exchange will tell.
+        if let Some(journal) = self.journal() {
+            journal.begin(self.number + 1);
         }
         let mut batch = self.batch(keys, why);
         if why == Why::Ending || why == Why::Look && is_time(&mut self.told, TELL_EVERY) {
@@ -206,10 +249,15 @@ impl Keeper {
             let mut draft = None;
             let account = &mut held.account;
             let home = account.subject.home;
+            let place = batch.drafts.len();
             let _ = self.ledger.store.amend(*key, home, now, |cell| {
-                let (drafted, cell) = account.draft(cell, now, why)?;
+                let (drafted, changed) = account.draft(cell, now, why)?;
+                if let Some(journal) = self.journal() {
+                    let telling = Some(drafted.telling(place));
+                    journal.write(*key, &account.note(changed.or(cell), telling));
+                }
                 draft = Some(drafted);
-                cell
+                changed
             });
             if let Some(draft) = draft {
                 batch.waiting.append(&mut held.waiting);
@@ -230,6 +278,7 @@ impl Keeper {
             asks: &asks,
             usage: &batch.usage,
             refunds: &batch.refunds,
+            unsettled: &[],
             alerts: &ledger.alerts,
         };
         let answer = timeout(PATIENCE, ledger.repository.exchange(&exchange)).await;
@@ -244,7 +293,15 @@ impl Keeper {
             let Some(held) = accounts.get(*key) else { continue };
             let account = &mut held.account;
             let home = account.subject.home;
-            let change = |cell| account.hear(draft, told, cell, now);
+            let change = |cell| {
+                let heard = account.hear(draft, told, cell, now);
+                if let Some(journal) = ledger.store.journal() {
+                    // A cell that is ahead of the ledger can't be given back to it.
+                    let same = heard.filter(|cell| cell.0[0] == told.row.ends);
+                    journal.write(*key, &account.note(same, None));
+                }
+                heard
+            };
             // Where there is no room for the cell it is as if the grant had been lost.
             let _ = ledger.store.amend(*key, home, now, change);
             counts.granted.fetch_add(told.granted, Ordering::Relaxed);
@@ -264,15 +321,24 @@ impl Keeper {
     /// Finds out whether a batch was done whose answer was lost.
     async fn find_out(&mut self, batch: &Batch) -> Result<(), RepositoryError> {
         let ledger = &self.ledger;
-        let last = timeout(PATIENCE, ledger.repository.last_exchange(&ledger.node)).await;
-        let done = last.unwrap_or(Err(RepositoryError::Late))? >= batch.number;
         let now = clock::now();
+        let last = timeout(PATIENCE, ledger.repository.last_exchange(&ledger.node, now)).await;
+        let last = last.unwrap_or(Err(RepositoryError::Late))?;
+        let done = last.number >= batch.number;
         let mut accounts = ledger.lock();
-        for (key, draft) in &batch.drafts {
+        for (place, (key, draft)) in batch.drafts.iter().enumerate() {
             if let Some(held) = accounts.get(*key) {
                 let account = &mut held.account;
                 let home = account.subject.home;
-                let change = |cell| account.find_out(draft, done, cell);
+                let granted = last.granted.get(place).copied();
+                let granted = done.then(|| granted.unwrap_or_else(|| account.granted_nothing()));
+                let change = |cell| {
+                    let found = account.find_out(draft, granted, cell);
+                    if let Some(journal) = ledger.store.journal() {
+                        journal.write(*key, &account.note(found.or(cell), None));
+                    }
+                    found
+                };
                 let _ = ledger.store.amend(*key, home, now, change);
             }
         }

@@ -6,6 +6,7 @@
 mod account;
 mod accounts;
 mod decide;
+mod estate;
 mod keeper;
 mod size;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use crate::names::Names;
 use account::{Account, Subject, Terms};
 use accounts::Accounts;
 
+pub use estate::{Estates, Journals};
 pub use keeper::Keeping;
 pub use usage::{Tallies, Used};
 pub use wait::{Answer, Wait};
@@ -47,6 +49,8 @@ pub(crate) struct Counts {
     pub(crate) crowded: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) let_off: AtomicU64,
+    /// What runs had left that ended without giving back.
+    pub(crate) recovered: AtomicU64,
 }
 
 /// Why nobody can wait for the ledger.
@@ -80,20 +84,20 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger in a database, for the quotas of a store. `node` is another text in each run.
+    /// A ledger in a database, for the quotas of a store. `run` is another number each time.
     pub fn new(
         repository: Repository,
         store: Arc<MemoryStore>,
         seed: KeySeed,
         region: &str,
-        node: String,
+        run: u64,
         alerts: Vec<u8>,
     ) -> Self {
         Self {
             repository,
             store,
             region: region.to_owned(),
-            node,
+            node: format!("{run:016x}"),
             accounts: Mutex::default(),
             refunds: Mutex::default(),
             wake: Notify::new(),
@@ -277,6 +281,9 @@ impl Ledger {
         let _ = self.store.amend(former.key, former.home, now, |cell| {
             let cell = cell.filter(|cell| cell.0[0] > now.nanos())?;
             held = cell.unspent();
+            if let Some(journal) = self.store.journal() {
+                journal.take(former.key, held);
+            }
             Some(cell.without(held))
         });
         held

@@ -54,6 +54,11 @@ pub(super) fn encode(ledger: &Ledger, encoder: &mut DescriptorEncoder<'_>) -> Re
             &counts.returned,
         ),
         (
+            "ledger_recovered",
+            "What runs had left of quotas that ended without giving it back, and this one did for them",
+            &counts.recovered,
+        ),
+        (
             "ledger_waits",
             "Times that a request had to wait for the ledger",
             &counts.waited,

@@ -21,7 +21,7 @@ use crate::engine::{Engine, random_seed};
 use crate::fleet::Fleet;
 use crate::grpc::Grpc;
 use crate::issuer;
-use crate::ledger::{Keeping, Ledger};
+use crate::ledger::{Estates, Journals, Keeping, Ledger};
 use crate::metrics::{IssuerMetrics, Metrics};
 use crate::policies;
 use crate::reservations::{Keys, Reservations};
@@ -236,18 +236,37 @@ fn keep_ledger(
         );
         return Ok(None);
     }
-    let node = getrandom::u64().map_err(|error| fail(&error))?;
-    let node = format!("{node:016x}");
+    let run = getrandom::u64().map_err(|error| fail(&error))?;
+    let estates = keep_journal(settings, engine, run);
     let ledger = Arc::new(Ledger::new(
         repository,
         engine.store.clone(),
         engine.seed(),
         &settings.region,
-        node,
+        run,
         settings.quota_alerts.clone(),
     ));
     engine.keep_quotas(ledger.clone());
-    Keeping::start(ledger).map(Some).map_err(|error| fail(&error))
+    Keeping::start(ledger, estates)
+        .map(Some)
+        .map_err(|error| fail(&error))
+}
+
+/// Notes what is left of quotas where it outlives this process, and finds what others before it have left there.
+fn keep_journal(settings: &Settings, engine: &Engine, run: u64) -> Estates {
+    let Some(directory) = &settings.quota_journal else {
+        return Estates::default();
+    };
+    let journals = Journals::of(directory, &settings.database, &settings.region);
+    let left = journals.left();
+    match journals.begin(run) {
+        Ok(journal) => engine.store.keep_journal(journal),
+        Err(error) => tracing::warn!(
+            "no journal of quotas in {}: {error}. What this process holds of them when it is killed is lost until their periods end",
+            directory.display()
+        ),
+    }
+    left
 }
 
 /// Gives back what this node holds of quotas, and what it has on lease. Nothing is decided any more.

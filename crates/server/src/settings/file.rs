@@ -66,6 +66,7 @@ pub(super) fn read(path: &Path) -> Result<Flags, String> {
         headers: text("headers", &mut problems),
         region: text("region", &mut problems),
         quota_alerts: text("quota-alerts", &mut problems),
+        quota_journal: text("quota-journal", &mut problems).map(PathBuf::from),
         trusted_proxies: text("trusted-proxies", &mut problems),
         ..Flags::default()
     };

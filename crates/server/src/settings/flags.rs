@@ -114,6 +114,10 @@ pub struct Flags {
     /// Note when so many percent of a quota are used, `off` for never [default: 50,80,100]
     #[arg(long, env = "TOLLGATE_QUOTA_ALERTS", value_name = "LIST")]
     pub quota_alerts: Option<String>,
+    /// Note here what is left of quotas, in a file system that is memory, so that a killed process loses nothing; or `off`
+    /// [default: /dev/shm]
+    #[arg(long, env = "TOLLGATE_QUOTA_JOURNAL", value_name = "DIR|off")]
+    pub quota_journal: Option<PathBuf>,
     /// Threads that serve the data plane [default: one for each core]
     #[arg(long, env = "TOLLGATE_THREADS", value_name = "NUMBER")]
     pub threads: Option<usize>,
@@ -164,6 +168,7 @@ impl Flags {
             max_org_waiting: self.max_org_waiting.or(file.max_org_waiting),
             max_org_rate: self.max_org_rate.or(file.max_org_rate),
             quota_alerts: self.quota_alerts.or(file.quota_alerts),
+            quota_journal: self.quota_journal.or(file.quota_journal),
             threads: self.threads.or(file.threads),
             insecure_bind: self.insecure_bind || file.insecure_bind,
             shadow_all: self.shadow_all.or(file.shadow_all),

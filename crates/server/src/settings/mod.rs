@@ -69,6 +69,8 @@ pub struct Settings {
     pub max_org_rate: Option<usize>,
     /// From which parts of a quota on somebody is told, in percent.
     pub quota_alerts: Vec<u8>,
+    /// Where what is left of quotas outlives the process, if it is to.
+    pub quota_journal: Option<PathBuf>,
     /// Threads of the data plane.
     pub threads: usize,
     /// Refuse nothing.
@@ -138,6 +140,8 @@ impl Settings {
                 None => None,
             },
             quota_alerts: read_alerts(flags.quota_alerts.as_deref().unwrap_or("50,80,100"))?,
+            quota_journal: Some(flags.quota_journal.unwrap_or_else(|| "/dev/shm".into()))
+                .filter(|directory| directory.as_os_str() != "off"),
             threads: at_least_one("threads", flags.threads, cores())?,
             shadow_all: flags.shadow_all.unwrap_or(false),
         };

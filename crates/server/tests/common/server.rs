@@ -57,7 +57,11 @@ impl Server {
     pub fn launch(launch: &Launch<'_>) -> Self {
         let dir = TempDir::new().unwrap();
         let mut command = program(&["serve"]);
-        command.current_dir(&dir).envs(launch.environment.iter().copied());
+        command
+            .current_dir(&dir)
+            // Gone with the directory, however the server ends.
+            .env("TOLLGATE_QUOTA_JOURNAL", dir.path())
+            .envs(launch.environment.iter().copied());
         for (name, text) in launch.files {
             std::fs::write(dir.path().join(name), text).unwrap();
         }

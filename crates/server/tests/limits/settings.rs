@@ -55,6 +55,7 @@ region: eu-west
 trusted-proxies: [10.0.0.0/8, 192.0.2.1]
 max-counters: 1000
 max-connections: 50
+quota-journal: off
 threads: 1
 insecure-bind: false
 shadow-all: true

@@ -18,7 +18,7 @@ use tollgate_core::Timestamp;
 
 pub use adjust::{Answering, Corrected, Correcting, Correction};
 pub use alerts::{Alert, Alerted};
-pub use row::{Ask, LedgerName, Refund, Replaced, Row, Told};
+pub use row::{Ask, LedgerName, Refund, Replaced, Row, Told, Unsettled};
 pub use usage::{SLOT_MS, Usage};
 
 use super::address::Backend;
@@ -42,8 +42,29 @@ pub struct Exchange<'a> {
     pub usage: &'a [Usage],
     /// What was not used after all of what other nodes spent.
     pub refunds: &'a [Refund],
+    /// What runs have left that ended.
+    pub unsettled: &'a [Unsettled],
     /// From which parts of a quota on somebody is told, in percent.
     pub alerts: &'a [u8],
+}
+
+/// The last exchange of a node that was done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Done {
+    /// Its number.
+    pub number: i64,
+    /// What it was granted of each counter that it asked about, in that order, and in which period; empty if nothing of
+    /// any.
+    pub granted: Vec<Granted>,
+}
+
+/// What was granted of a counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Granted {
+    /// In which period.
+    pub generation: u64,
+    /// How much.
+    pub amount: u64,
 }
 
 /// A row with what it is about.
@@ -93,17 +114,37 @@ impl Repository {
         in_time(self.exchange_now(exchange)).await
     }
 
-    /// The number of a node's last exchange that was done; 0 if there is none.
-    pub async fn last_exchange(&self, node: &str) -> Result<i64, RepositoryError> {
-        let query = sqlx::query("SELECT number FROM tollgate_ledger_nodes WHERE node = $1").bind(node);
-        let row = in_time(query.fetch_optional(&self.pool)).await?;
-        Ok(row.map_or(Ok(0), |row| row.try_get(0))?)
+    /// A node's last exchange that was done; number 0 if none is known. It writes the node's row, so that it waits for an
+    /// exchange whose end is under way: none that it does not tell of is done later.
+    pub async fn last_exchange(&self, node: &str, now: Timestamp) -> Result<Done, RepositoryError> {
+        let query = sqlx::query(
+            "INSERT INTO tollgate_ledger_nodes AS known (node, number, at_ms, granted, lives) \
+             VALUES ($1, 0, $2, '', 0) ON CONFLICT (node) DO UPDATE SET number = known.number \
+             RETURNING number, granted",
+        )
+        .bind(node)
+        .bind(signed(now.millis()));
+        let row = in_time(query.fetch_one(&self.pool)).await?;
+        let granted: &str = row.try_get(1)?;
+        let unread = |_| RepositoryError::Content(format!("what node {node} was granted can't be read"));
+        let pairs: Vec<(u64, u64)> = match granted {
+            "" => Vec::new(),
+            granted => serde_json::from_str(granted).map_err(unread)?,
+        };
+        let granted = pairs
+            .into_iter()
+            .map(|(generation, amount)| Granted { generation, amount });
+        Ok(Done {
+            number: row.try_get(0)?,
+            granted: granted.collect(),
+        })
     }
 
     /// How many nodes have lately used the ledger.
     pub async fn ledger_nodes(&self, now: Timestamp) -> Result<u64, RepositoryError> {
         let since = signed(now.millis()).saturating_sub(ALIVE_MS);
-        let query = sqlx::query("SELECT COUNT(*) FROM tollgate_ledger_nodes WHERE at_ms > $1").bind(since);
+        let query = sqlx::query("SELECT COUNT(*) FROM tollgate_ledger_nodes WHERE at_ms > $1 AND lives = 1")
+            .bind(since);
         let row = in_time(query.fetch_one(&self.pool)).await?;
         Ok(unsigned(row.try_get(0)?))
     }
@@ -150,17 +191,17 @@ impl Repository {
             region, now, asks, ..
         } = *exchange;
         let mut transaction = self.begin_lasting().await?;
-        self.number(&mut transaction, exchange).await?;
         self.open_rows(&mut transaction, region, asks).await?;
         let mut rows = HashMap::new();
         let names = asks.iter().map(|ask| ask.name);
         let names: Vec<LedgerName> = names
             .chain(exchange.refunds.iter().map(|refund| refund.name))
+            .chain(exchange.unsettled.iter().map(|unsettled| unsettled.name))
             .collect();
         if !names.is_empty() {
             rows = self.lock(&mut transaction, region, names).await?;
         }
-        self.refund(&mut transaction, exchange, &mut rows).await?;
+        self.give_back(&mut transaction, exchange, &mut rows).await?;
         let formers = self.formers(&mut transaction, region, asks, &rows).await?;
         let (mut told, mut changed) = (Vec::with_capacity(asks.len()), Vec::new());
         let mut alerts = Vec::new();
@@ -182,50 +223,68 @@ impl Repository {
         self.write_rows(&mut transaction, region, &changed).await?;
         self.add_alerts(&mut transaction, region, &alerts, now).await?;
         self.add_usage(&mut transaction, region, exchange.usage).await?;
+        self.note_done(&mut transaction, exchange, &told).await?;
         transaction.commit().await?;
         Ok(told)
     }
 
-    /// Takes back into locked rows what was not used after all.
-    async fn refund(
+    /// Takes back into locked rows what was not used after all, and what runs have left that ended.
+    async fn give_back(
         &self,
         connection: &mut AnyConnection,
         exchange: &Exchange<'_>,
         rows: &mut HashMap<LedgerName, Row>,
     ) -> Result<(), sqlx::Error> {
+        let mut changed = Vec::new();
         for refund in exchange.refunds {
             let row = rows.get_mut(&refund.name);
-            let Some(row) = row.filter(|row| row.ends == refund.ends) else {
-                continue;
-            };
-            if row.refund(refund, exchange.now) {
-                sqlx::query(
-                    "UPDATE tollgate_ledger SET mark = $3, used = $4 WHERE region = $1 AND name = $2",
-                )
+            if let Some(row) = row.filter(|row| row.ends == refund.ends)
+                && row.refund(refund, exchange.now)
+            {
+                changed.push((refund.name, *row));
+            }
+        }
+        for unsettled in exchange.unsettled {
+            if let Some(row) = rows.get_mut(&unsettled.name)
+                && row.settle(unsettled, exchange.now)
+            {
+                changed.push((unsettled.name, *row));
+            }
+        }
+        for (name, row) in changed {
+            sqlx::query("UPDATE tollgate_ledger SET mark = $3, used = $4 WHERE region = $1 AND name = $2")
                 .bind(exchange.region)
-                .bind(hex(&refund.name))
+                .bind(hex(&name))
                 .bind(signed(row.mark))
                 .bind(signed(row.used))
                 .execute(&mut *connection)
                 .await?;
-            }
         }
         Ok(())
     }
 
-    /// Notes that this exchange was done, with it.
-    async fn number(
+    /// Notes that this exchange was done, with it, and what it granted: its answer may be lost.
+    async fn note_done(
         &self,
         connection: &mut AnyConnection,
         exchange: &Exchange<'_>,
+        told: &[Told],
     ) -> Result<(), sqlx::Error> {
+        let mut granted = String::new();
+        if told.iter().any(|told| told.granted > 0) {
+            let pairs = told.iter().map(|told| json!([told.row.generation, told.granted]));
+            granted = pairs.collect::<Value>().to_string();
+        }
         sqlx::query(
-            "INSERT INTO tollgate_ledger_nodes (node, number, at_ms) VALUES ($1, $2, $3) \
-             ON CONFLICT (node) DO UPDATE SET number = excluded.number, at_ms = excluded.at_ms",
+            "INSERT INTO tollgate_ledger_nodes (node, number, at_ms, granted, lives) VALUES ($1, $2, $3, $4, $5) \
+             ON CONFLICT (node) DO UPDATE \
+             SET number = excluded.number, at_ms = excluded.at_ms, granted = excluded.granted, lives = excluded.lives",
         )
         .bind(exchange.node)
         .bind(exchange.number)
         .bind(signed(exchange.now.millis()))
+        .bind(granted)
+        .bind(i64::from(exchange.unsettled.is_empty()))
         .execute(connection)
         .await?;
         Ok(())

@@ -79,6 +79,19 @@ pub struct Refund {
     pub amount: u64,
 }
 
+/// What a run that has ended spent of a counter, and had left of it, without having told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unsettled {
+    /// Which counter.
+    pub name: LedgerName,
+    /// In which period of it.
+    pub generation: u64,
+    /// By how much more was used.
+    pub used: i64,
+    /// By how much the mark changes: it falls by what was left, and rises by what was spent beyond it.
+    pub mark: i64,
+}
+
 /// What the ledger says about one counter; of one that it does not know, nothing, in generation 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Told {
@@ -123,6 +136,17 @@ impl Row {
         if runs {
             self.used = self.used.saturating_sub(refund.amount);
             self.mark = self.mark.saturating_sub(refund.amount).max(self.used);
+        }
+        runs
+    }
+
+    /// Settles what a run has left that ended. Says whether that period runs.
+    pub fn settle(&mut self, unsettled: &Unsettled, now: Timestamp) -> bool {
+        let runs = self.generation == unsettled.generation && !self.is_over(now);
+        if runs {
+            let raised = self.mark.saturating_add_signed(unsettled.mark.max(0));
+            self.used = self.used.saturating_add_signed(unsettled.used).min(raised);
+            self.mark = raised.saturating_add_signed(unsettled.mark.min(0)).max(self.used);
         }
         runs
     }
