@@ -29,6 +29,7 @@ impl Node {
             address: Address::parse(&server.address()).expect("an address"),
             allow_eviction: false,
             witnesses: 0,
+            patience: tollgate_counters::shared::PATIENCE,
         };
         let fleet = Fleet::start(&settings, "bench", directory, usize::MAX).await;
         let fleet = fleet.expect("a fleet");

@@ -34,6 +34,8 @@ pub struct RedisSettings {
     pub allow_eviction: bool,
     /// How many replicas must know of a grant before it counts.
     pub witnesses: u32,
+    /// How long a request waits for it.
+    pub patience: Duration,
 }
 
 /// A fleet, as one of its nodes sees it.
@@ -42,6 +44,7 @@ pub struct Fleet {
     pub shared: Arc<SharedStore>,
     /// The catalogue's copy, for nodes to come.
     pub mirror: Arc<Mirror>,
+    patience: Duration,
     carrier: RedisCarrier,
     redis: Redis,
     nodes: redis::Fleet,
@@ -105,13 +108,12 @@ impl Fleet {
         let carrier = RedisCarrier::new(redis.clone(), keys.clone(), handle);
         let id = format!("{incarnation:013x}");
         let address = settings.address.to_string();
+        let shared = Box::new(carrier.clone());
+        let shared = SharedStore::new(incarnation, max_counters, shared, clock::steady);
+        shared.set_patience(settings.patience);
         Ok(Arc::new(Self {
-            shared: SharedStore::new(
-                incarnation,
-                max_counters,
-                Box::new(carrier.clone()),
-                clock::steady,
-            ),
+            shared,
+            patience: settings.patience,
             carrier,
             mirror: Arc::new(Mirror::new(
                 redis::Mirror::new(redis.clone(), keys.clone()),
@@ -133,7 +135,7 @@ impl Fleet {
 
     /// What the fleet has on record of charges that may be given back.
     pub fn records(&self) -> Records {
-        Records::new(self.carrier.clone())
+        Records::new(self.carrier.clone(), self.patience)
     }
 
     /// Tells an operator who may have forgotten `--database` that others of the fleet have one.

@@ -14,4 +14,4 @@ pub mod record;
 pub mod slot;
 mod store;
 
-pub use store::{Carrier, Fallbacks, SharedStore, Taken, Wait};
+pub use store::{Carrier, Fallbacks, PATIENCE, SharedStore, Taken, Wait};

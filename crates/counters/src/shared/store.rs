@@ -23,9 +23,10 @@ pub trait Carrier: Send + Sync {
 }
 
 /// After so long without an answer it is looked at whether the store is there at all.
-const DEADLINE: Duration = Duration::from_millis(2);
-/// A store that is there, but slow, is waited for so long: what is decided without it may be too much.
-const PATIENCE: Duration = Duration::from_millis(25);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// A store that is there, but slow, is waited for so long unless it is said otherwise: what is decided without it may be too
+/// much (docs/adr/0014-how-long-to-wait-for-redis.md).
+pub const PATIENCE: Duration = Duration::from_millis(25);
 
 /// A request that waits for the store.
 pub struct Wait {
@@ -45,16 +46,18 @@ impl Wait {
             tag,
             _place,
         } = self;
+        let patience = store.patience();
         let mut waited = Duration::ZERO;
-        while waited < PATIENCE {
-            match timeout(DEADLINE, &mut receiver).await {
+        while waited < patience {
+            let step = LOOK_EVERY.min(patience.saturating_sub(waited));
+            match timeout(step, &mut receiver).await {
                 Ok(Ok(Answer::Again(claim))) if !again => {
                     store.node.forgo(claim);
                     break;
                 }
                 Ok(answer) => return answer.unwrap_or(Answer::Away),
                 Err(_) if store.carrier.is_away(&tag) => break,
-                Err(_) => waited += DEADLINE,
+                Err(_) => waited += step,
             }
         }
         Answer::Away
@@ -102,6 +105,7 @@ pub struct SharedStore {
     node: Node<oneshot::Sender<Answer>>,
     carrier: Box<dyn Carrier>,
     crowd: Arc<Crowd>,
+    patience_us: AtomicU64,
     clock: fn() -> Mono,
     calls: AtomicU64,
     decided_away: AtomicU64,
@@ -120,6 +124,7 @@ impl SharedStore {
             node: Node::new(incarnation, capacity),
             carrier,
             crowd: Arc::new(Crowd::new()),
+            patience_us: AtomicU64::new(micros(PATIENCE)),
             clock,
             calls: AtomicU64::new(0),
             decided_away: AtomicU64::new(0),
@@ -219,6 +224,15 @@ impl SharedStore {
         &self.node
     }
 
+    /// Says how long a request waits for the store.
+    pub fn set_patience(&self, patience: Duration) {
+        self.patience_us.store(micros(patience), Ordering::Relaxed);
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_micros(self.patience_us.load(Ordering::Relaxed))
+    }
+
     /// Says how many requests of one org may wait for the store.
     pub fn set_most_waiting(&self, most: usize) {
         self.crowd.set_most(most);
@@ -278,4 +292,8 @@ impl SharedStore {
             }
         }
     }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

@@ -21,7 +21,6 @@ const HOLD: Duration = Duration::from_secs(10);
 const MOST_BYTES: usize = 16 * 1024;
 /// The store is waited for as it is for a decision: it is looked at now and then whether it is there at all.
 const STEP: Duration = Duration::from_millis(2);
-const PATIENCE: Duration = Duration::from_millis(25);
 /// How often a question is asked whose reply was lost: that changes nothing, since the store knows by whom it is.
 const TRIES: u32 = 3;
 
@@ -163,13 +162,14 @@ impl FleetClaim {
                 let _ = sender.send(heard);
             });
             loop {
-                match timeout(STEP, &mut receiver).await {
+                let step = STEP.min(self.records.patience.saturating_sub(waited));
+                match timeout(step, &mut receiver).await {
                     Ok(Ok(Ok(heard))) => return Some(heard),
                     Ok(Ok(Err(Failure::NotRun(_) | Failure::Failed(_)))) => return None,
                     Ok(_) => break,
-                    Err(_) => waited += STEP,
+                    Err(_) => waited += step,
                 }
-                if waited >= PATIENCE || self.carrier().is_away(&self.key.org) {
+                if waited >= self.records.patience || self.carrier().is_away(&self.key.org) {
                     return None;
                 }
             }

@@ -23,7 +23,11 @@ const KEPT_MICROS: u64 = 3_600_000_000;
 
 /// The records of a fleet.
 #[derive(Clone)]
-pub struct Records(RedisCarrier);
+pub struct Records {
+    carrier: RedisCarrier,
+    /// How long a decision waits for them.
+    pub(super) patience: Duration,
+}
 
 /// Why nothing was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,14 +39,14 @@ pub enum Unheard {
 }
 
 impl Records {
-    /// Those that this carrier leads to.
-    pub fn new(carrier: RedisCarrier) -> Self {
-        Self(carrier)
+    /// Those that this carrier leads to, for which a decision waits so long.
+    pub fn new(carrier: RedisCarrier, patience: Duration) -> Self {
+        Self { carrier, patience }
     }
 
     /// What leads to them.
     pub(super) fn carrier(&self) -> &RedisCarrier {
-        &self.0
+        &self.carrier
     }
 
     /// Writes a record of what was charged.
@@ -83,7 +87,7 @@ impl Records {
     /// What an org has reserved of each quota on all nodes: of which, in the period that ends when, how much. `None` if
     /// nobody knows.
     pub async fn reserved(&self, org: &str) -> Option<HashMap<(LedgerName, u64), u64>> {
-        let listed = timeout(PATIENCE, self.0.listed(org)).await.ok()?.ok()?;
+        let listed = timeout(PATIENCE, self.carrier.listed(org)).await.ok()?.ok()?;
         let mut reserved = HashMap::new();
         for (name, end, cost) in listed.iter().flat_map(|listed| quotas(listed)) {
             *reserved.entry((name, end)).or_default() += cost;
@@ -99,7 +103,7 @@ impl Records {
             let then = move |outcome| {
                 let _ = sender.send(outcome);
             };
-            self.0.attend((tag, lane), id.record, act.clone(), then);
+            self.carrier.attend((tag, lane), id.record, act.clone(), then);
             match timeout(PATIENCE, receiver).await {
                 Ok(Ok(Ok(said))) => return Ok(said),
                 Ok(Ok(Err(Failure::NotRun(_)))) => return Err(unheard),

@@ -79,8 +79,12 @@ pub(super) fn read(path: &Path) -> Result<Flags, String> {
     flags.max_org_waiting = number("max-org-waiting");
     flags.max_org_rate = number("max-org-rate");
     flags.threads = number("threads");
-    let replicas = fields.whole("redis-wait", u32::MAX.into(), &mut problems);
-    flags.redis_wait = replicas.and_then(|replicas| u32::try_from(replicas).ok());
+    let mut small = |name| {
+        let number = fields.whole(name, u32::MAX.into(), &mut problems);
+        number.and_then(|number| u32::try_from(number).ok())
+    };
+    flags.redis_wait = small("redis-wait");
+    flags.redis_deadline = small("redis-deadline");
     flags.redis_allow_eviction = fields
         .flag("redis-allow-eviction", &mut problems)
         .unwrap_or(false);

@@ -75,6 +75,9 @@ pub struct Flags {
     /// Count on what Redis grants only once this many replicas have it [default: 0]
     #[arg(long, env = "TOLLGATE_REDIS_WAIT", value_name = "REPLICAS")]
     pub redis_wait: Option<u32>,
+    /// Let a request wait this many milliseconds for Redis before its policies' failMode decides [default: 25]
+    #[arg(long, env = "TOLLGATE_REDIS_DEADLINE", value_name = "MS")]
+    pub redis_deadline: Option<u32>,
     /// Apply this policy file at start and whenever it changes [default: a small demonstration set]
     #[arg(long, env = "TOLLGATE_POLICIES", value_name = "FILE")]
     pub policies: Option<PathBuf>,
@@ -158,6 +161,7 @@ impl Flags {
             redis: self.redis.or(file.redis),
             redis_allow_eviction: self.redis_allow_eviction || file.redis_allow_eviction,
             redis_wait: self.redis_wait.or(file.redis_wait),
+            redis_deadline: self.redis_deadline.or(file.redis_deadline),
             policies: self.policies.or(file.policies),
             headers: self.headers.or(file.headers),
             rls_headers: self.rls_headers.or(file.rls_headers),

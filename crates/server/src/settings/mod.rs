@@ -5,9 +5,11 @@ mod flags;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use ipnet::IpNet;
 use tollgate_counters::redis::Address;
+use tollgate_counters::shared::PATIENCE;
 
 use crate::answer::HeaderStyles;
 use crate::control_plane::limits::AdminLimits;
@@ -118,6 +120,11 @@ impl Settings {
                     address: Address::parse(&url).map_err(|problem| format!("--redis: {problem}"))?,
                     allow_eviction: flags.redis_allow_eviction,
                     witnesses: flags.redis_wait.unwrap_or(0),
+                    patience: match flags.redis_deadline {
+                        Some(0) => return Err("--redis-deadline: must be at least 1 ms".to_owned()),
+                        Some(millis) => Duration::from_millis(millis.into()),
+                        None => PATIENCE,
+                    },
                 }),
                 None => None,
             },

@@ -63,6 +63,7 @@ impl Node {
             address: Address::parse(redis).unwrap(),
             allow_eviction: false,
             witnesses: 0,
+            patience: tollgate_counters::shared::PATIENCE,
         };
         let fleet = Fleet::start(&settings, "local", directory.path(), 1_000_000)
             .await

@@ -1,8 +1,10 @@
 //! Redis is away: each limit does as its `failMode` says.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
-use crate::common::wait_for;
+use crate::common::{Answer, Launch, Server, wait_for};
 use crate::load::{ORG, hammer, node, nodes};
 use crate::servers;
 
@@ -63,6 +65,45 @@ fn local_admits_seven_tenths_of_a_share_and_settles_later() {
     });
     let after = hammer(&[&first, &second], "p", |tally| tally.denied > 50);
     assert!(away.allowed + after.allowed <= 1_000, "{away:?} {after:?}");
+}
+
+#[test]
+fn a_silent_redis_costs_no_more_than_its_deadline() {
+    let redis = servers::Server::start();
+    let exact = policy("open").replace("limit: 1000", "limit: 1000, accuracy: exact");
+    let file = format!("policies:\n  - {exact}\n");
+    let [hasty, patient] = [&["--redis-deadline", "2"][..], &[]].map(|flags| {
+        Server::launch(&Launch {
+            policies: Some(&file),
+            flags: &[&["--redis", &redis.url(), "--threads", "1"], flags].concat(),
+            ..Launch::default()
+        })
+    });
+    let body = json!({"orgId": ORG}).to_string();
+    let ask = |node: &Server| node.ask("POST", "/v1/check").body(body.clone());
+    let is_degraded = |answer: Answer| answer.expect(200)["degraded"] == true;
+    let (mut quick, mut slow) = (Duration::ZERO, Duration::ZERO);
+    for _ in 0..5 {
+        for node in [&hasty, &patient] {
+            wait_for("Redis to be used", || {
+                (!is_degraded(ask(node).send())).then_some(())
+            });
+        }
+        redis.pause();
+        let [first, second] = [&hasty, &patient].map(|node| {
+            let ask = ask(node);
+            std::thread::spawn(move || {
+                let asked = Instant::now();
+                (ask.send(), asked.elapsed())
+            })
+        });
+        let [(first, hasted), (second, waited)] = [first.join().unwrap(), second.join().unwrap()];
+        redis.resume();
+        assert!(is_degraded(first) && is_degraded(second));
+        quick += hasted;
+        slow += waited;
+    }
+    assert!(quick * 2 < slow, "{quick:?} and {slow:?}");
 }
 
 #[test]

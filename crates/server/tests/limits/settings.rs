@@ -56,6 +56,7 @@ trusted-proxies: [10.0.0.0/8, 192.0.2.1]
 max-counters: 1000
 max-connections: 50
 quota-journal: off
+redis-deadline: 5
 threads: 1
 insecure-bind: false
 shadow-all: true
