@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 use tollgate_catalog::model::FailMode;
 use tollgate_core::{Algorithm, Decision, Level, Mode, Rule, Timestamp};
-use tollgate_counters::{Commit, OfLedger, Within};
+use tollgate_counters::{Commit, OfLedger, StoreFull, Within};
 
 use super::{Ledger, NoWait};
 use crate::engine::{Checked, Deciding, Engine, Undecided, Wait};
@@ -13,6 +13,14 @@ use crate::names::{Names, Whose};
 
 /// What of its share a node uses while it can't ask: seven parts of ten.
 const SHARE: (u128, u128) = (7, 10);
+
+/// How far the store has come with a stack.
+struct SoFar<'a> {
+    decided: Result<Within, StoreFull>,
+    /// Quotas that are short, or run low.
+    places: &'a [usize],
+    may_wait: bool,
+}
 
 impl Engine {
     /// Decides a whole stack in this process.
@@ -32,6 +40,17 @@ impl Engine {
             held,
             ..
         } = checked;
+        let mut deciding = Deciding {
+            decision,
+            held: held.as_deref_mut(),
+        };
+        let mut quotas = OfLedger::new(&[], self.store.journal());
+        let parts = (&*stack.levels, &*stack.formers);
+        let decided = self.decide_in_store(parts, *now, commit, Some(&mut quotas), &mut deciding);
+        if decided == Ok(Within::Decided) && quotas.places().is_empty() && deciding.decision.allowed {
+            checked.degraded = false;
+            return Ok(());
+        }
         let names = Names {
             stack,
             only: None,
@@ -39,17 +58,17 @@ impl Engine {
             revision: 0,
             charges: None,
         };
-        let deciding = Deciding {
-            decision,
-            held: held.as_deref_mut(),
+        let so_far = SoFar {
+            decided,
+            places: quotas.places(),
+            may_wait,
         };
-        checked.degraded = self.decide_within(ledger, &names, *now, commit, may_wait, deciding)?;
+        checked.degraded = self.see_to(ledger, &names, *now, commit, &so_far, deciding)?;
         Ok(())
     }
 
     /// Decides what names are of, as far as the ledger allows. What may not wait does as its quotas' fail modes say;
     /// tells whether they had to.
-    #[inline]
     pub(crate) fn decide_within(
         &self,
         ledger: &Ledger,
@@ -59,11 +78,30 @@ impl Engine {
         may_wait: bool,
         mut deciding: Deciding<'_>,
     ) -> Result<bool, Undecided> {
-        let (levels, formers) = (names.levels(), names.formers());
+        let parts = (names.levels(), names.formers());
         let mut quotas = OfLedger::new(&[], self.store.journal());
-        let decided = self.decide_in_store((levels, formers), now, commit, Some(&mut quotas), &mut deciding);
-        let (decision, places) = (&mut *deciding.decision, quotas.places());
-        match decided {
+        let decided = self.decide_in_store(parts, now, commit, Some(&mut quotas), &mut deciding);
+        let so_far = SoFar {
+            decided,
+            places: quotas.places(),
+            may_wait,
+        };
+        self.see_to(ledger, names, now, commit, &so_far, deciding)
+    }
+
+    /// Sees to what the store has left open: quotas that run low, or of which there is not enough here.
+    #[inline(never)]
+    fn see_to(
+        &self,
+        ledger: &Ledger,
+        names: &Names<'_, '_, '_>,
+        now: Timestamp,
+        commit: Commit,
+        so_far: &SoFar<'_>,
+        deciding: Deciding<'_>,
+    ) -> Result<bool, Undecided> {
+        let (decision, places) = (&mut *deciding.decision, so_far.places);
+        match so_far.decided {
             Ok(Within::Decided) => {
                 if !places.is_empty() {
                     ledger.run_low(names, places, now);
@@ -73,7 +111,7 @@ impl Engine {
                 }
                 Ok(false)
             }
-            Ok(Within::Short) if may_wait => match ledger.ask(names, places, now) {
+            Ok(Within::Short) if so_far.may_wait => match ledger.ask(names, places, now) {
                 Ok(wait) => Err(Undecided::Waits(Wait::Ledger(wait))),
                 Err(NoWait::Crowded) if !self.shadow_all => Err(Undecided::Crowded),
                 Err(_) => self.decide_without(ledger, names, places, now, commit, deciding),
@@ -83,6 +121,7 @@ impl Engine {
             Err(_) => {
                 // The kill switch refuses nothing, not even what there is no room to count.
                 *decision = Decision::pending();
+                let (levels, formers) = (names.levels(), names.formers());
                 self.store
                     .decide(levels, formers, now, Commit::DryRun, decision)?;
                 Ok(false)
