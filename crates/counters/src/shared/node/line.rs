@@ -228,26 +228,66 @@ impl<W: Waiter> Line<W> {
         told: &mut Vec<(W, Answer)>,
         rest: &mut Vec<Kept>,
     ) {
+        let mut standings = Standings::new(pools, now);
+        let mut waits = |waiting: &Waiting<W>| !waiting.waiter.is_gone() && !standings.decide(&waiting.items);
+        // Mostly all go on waiting, and there may be a thousand: they are left where they are.
+        if self.queue.iter().all(&mut waits) {
+            return;
+        }
         for waiting in std::mem::take(&mut self.queue) {
-            if waiting.waiter.is_gone() {
+            if waits(&waiting) {
+                self.queue.push_back(waiting);
+            } else if waiting.waiter.is_gone() {
                 rest.extend(waiting.kept);
-                continue;
-            }
-            let stands = |item: &Item| {
-                let pool = pools.get(&item.key);
-                let standing = pool.map_or(Standing::Unknown, |pool| pool.standing(item.cost, now));
-                (item.mode, standing)
-            };
-            let standings: SmallVec<[_; 4]> = waiting.items.iter().map(stands).collect();
-            let refused = standings.contains(&(Mode::Enforce, Standing::Refused));
-            let unknown = |(_, standing): &(Mode, Standing)| *standing == Standing::Unknown;
-            if refused || !standings.iter().any(unknown) {
+            } else {
                 // It decides for itself, with what is held now.
                 let claim = Claim::of(waiting.kept, rest);
                 told.push((waiting.waiter, Answer::Again(claim)));
-            } else {
-                self.queue.push_back(waiting);
             }
         }
+    }
+}
+
+/// How counters stand at an instant. Those who wait mostly wait for the same few.
+struct Standings<'a> {
+    pools: &'a HashMap<CounterKey, Pool, RandomState>,
+    now: Mono,
+    seen: SmallVec<[(CounterKey, u64, Standing); 4]>,
+}
+
+impl<'a> Standings<'a> {
+    /// Of these counters, now.
+    fn new(pools: &'a HashMap<CounterKey, Pool, RandomState>, now: Mono) -> Self {
+        Self {
+            pools,
+            now,
+            seen: SmallVec::new(),
+        }
+    }
+
+    /// Whether levels can be decided: one of them refuses, or of all it is known what there is.
+    fn decide(&mut self, items: &[Item]) -> bool {
+        let mut known = true;
+        for item in items {
+            match self.of(item) {
+                Standing::Refused if item.mode == Mode::Enforce => return true,
+                Standing::Unknown => known = false,
+                _ => {}
+            }
+        }
+        known
+    }
+
+    fn of(&mut self, item: &Item) -> Standing {
+        let asked = |(key, cost, _): &&(CounterKey, u64, Standing)| *key == item.key && *cost == item.cost;
+        if let Some((_, _, standing)) = self.seen.iter().find(asked) {
+            return *standing;
+        }
+        let pool = self.pools.get(&item.key);
+        let standing = pool.map_or(Standing::Unknown, |pool| pool.standing(item.cost, self.now));
+        if self.seen.len() < self.seen.inline_size() {
+            self.seen.push((item.key, item.cost, standing));
+        }
+        standing
     }
 }
