@@ -36,8 +36,10 @@ impl Journals {
     pub fn of(directory: &Path, database: &str, region: &str) -> Self {
         let file = database.strip_prefix("sqlite:");
         let file = file.and_then(|file| std::path::absolute(file).ok());
-        let database = file.map_or_else(|| database.to_owned(), |file| file.display().to_string());
-        let digest = Sha256::digest(format!("{database}\n{region}"));
+        // Whoever it is asked as, and with which password, it is the same.
+        let place = database.rsplit_once('@').map_or(database, |(_, place)| place);
+        let place = file.map_or_else(|| place.to_owned(), |file| file.display().to_string());
+        let digest = Sha256::digest(format!("{place}\n{region}"));
         let mut ledger = [0; 8];
         ledger.copy_from_slice(&digest[..8]);
         let prefix = format!("tollgate-{:016x}", u64::from_be_bytes(ledger));
@@ -282,6 +284,8 @@ mod tests {
         runs.sort_unstable();
         assert_eq!(runs, [7, 8]);
         drop(left);
+        drop(of("postgres://a:b@host/quotas", "local").begin(9).unwrap());
+        assert_eq!(of("postgres://c:d@host/quotas", "local").left().0.len(), 1);
         let living = of("sqlite:one", "east").begin(8).unwrap();
         assert_eq!(of("sqlite:one", "east").left().0.len(), 1);
         drop(living);
