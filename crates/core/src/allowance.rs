@@ -60,6 +60,12 @@ impl Allowance {
         left < low && left.saturating_add(cost) >= low
     }
 
+    /// How far a count is from the ceiling; below 0 if it is beyond that.
+    #[inline]
+    pub fn headroom(self, count: u64) -> i64 {
+        self.ceiling.wrapping_sub(count).cast_signed()
+    }
+
     fn word(self) -> u64 {
         self.ceiling.min(MOST) << 8 | u64::from(self.low & 63) << 1 | 1
     }
@@ -87,8 +93,7 @@ impl Cell {
     /// been asked in its period.
     #[inline]
     pub fn headroom(self) -> Option<i64> {
-        let allowance = Allowance::of(self)?;
-        Some(allowance.ceiling.wrapping_sub(self.count()).cast_signed())
+        Allowance::of(self).map(|allowance| allowance.headroom(self.count()))
     }
 
     /// The cell with so much less left to spend, to be given back.

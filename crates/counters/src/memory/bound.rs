@@ -114,9 +114,8 @@ impl Bound for &mut OfLedger<'_> {
         if level.rule.is_quota()
             && let Some(allowance) = Allowance::of(cell)
         {
-            let left = allowance.ceiling.wrapping_sub(cell.count()).cast_signed();
             if let Some(journal) = self.journal {
-                journal.charged(level.key, left);
+                journal.charged(level.key, allowance.headroom(cell.count()));
             }
             if allowance.ran_low(cell.count(), level.cost) {
                 self.places.push(place);

@@ -2,7 +2,7 @@
 //!
 //! A file in a file system that is memory, mapped: a table of slots, found by a counter's key. Whoever charges a quota
 //! writes what is left of it into its slot, one word, under the lock of the counter's shard. All else in a slot is
-//! written by one thread, the keeper of the ledger, under the same lock.
+//! written under the same lock, and slots are given and taken by one thread, the keeper of the ledger.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Error, Read, Result};
@@ -31,7 +31,7 @@ const SLOT: usize = 16;
 const IDENTITY: usize = 0;
 /// What is left of the quota.
 const LEFT: usize = 1;
-/// Odd while the keeper writes the slot.
+/// Odd while words of the slot are written that belong together.
 const VERSION: usize = 2;
 const NAME: usize = 3;
 const GENERATION: usize = 5;
@@ -137,24 +137,21 @@ impl Journal {
         let Some(slot) = self.find(identity).or_else(|| self.free(identity)) else {
             return;
         };
-        let version = self.get(slot + VERSION);
-        self.set(slot + VERSION, version | 1);
-        let [name, rest] = halves(u128::from_be_bytes(note.name));
-        self.set(slot + NAME, name);
-        self.set(slot + NAME + 1, rest);
-        self.set(slot + GENERATION, note.generation);
-        self.set(slot + SPAN, note.span.cast_unsigned());
-        self.set(slot + LEFT, note.left.cast_unsigned());
-        self.set(
-            slot + PLACE,
-            note.telling.map_or(0, |telling| telling.place as u64 + 1),
-        );
-        if let Some(telling) = note.telling {
-            self.set(slot + TELLS, telling.used.cast_unsigned());
-            self.set(slot + OWES, telling.owes);
-            self.set(slot + GIVES, telling.gives);
-        }
-        self.set(slot + VERSION, (version | 1).wrapping_add(1));
+        self.at_once(slot, || {
+            let [name, rest] = halves(u128::from_be_bytes(note.name));
+            self.set(slot + NAME, name);
+            self.set(slot + NAME + 1, rest);
+            self.set(slot + GENERATION, note.generation);
+            self.set(slot + SPAN, note.span.cast_unsigned());
+            self.set(slot + LEFT, note.left.cast_unsigned());
+            let place = note.telling.map_or(0, |telling| telling.place as u64 + 1);
+            self.set(slot + PLACE, place);
+            if let Some(telling) = note.telling {
+                self.set(slot + TELLS, telling.used.cast_unsigned());
+                self.set(slot + OWES, telling.owes);
+                self.set(slot + GIVES, telling.gives);
+            }
+        });
         self.set(slot + IDENTITY, identity.word);
     }
 
@@ -163,12 +160,11 @@ impl Journal {
         let Some(slot) = self.find(key.identity()) else {
             return;
         };
-        let version = self.get(slot + VERSION);
-        self.set(slot + VERSION, version | 1);
-        for place in [slot + LEFT, slot + SPAN] {
-            self.set(place, self.get(place).wrapping_sub(amount));
-        }
-        self.set(slot + VERSION, (version | 1).wrapping_add(1));
+        self.at_once(slot, || {
+            for place in [slot + LEFT, slot + SPAN] {
+                self.set(place, self.get(place).wrapping_sub(amount));
+            }
+        });
     }
 
     /// Forgets a quota. Called as [`Self::write`] is.
@@ -181,6 +177,14 @@ impl Journal {
     /// Forgets everything: all was given back.
     pub fn remove(&self) -> Result<()> {
         std::fs::remove_file(&self.path)
+    }
+
+    /// Writes words of a slot of which all or none are to be believed.
+    fn at_once(&self, slot: usize, write: impl FnOnce()) {
+        let odd = self.get(slot + VERSION) | 1;
+        self.set(slot + VERSION, odd);
+        write();
+        self.set(slot + VERSION, odd.wrapping_add(1));
     }
 
     #[inline]

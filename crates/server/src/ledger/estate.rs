@@ -105,8 +105,8 @@ async fn settle(ledger: &Ledger, estate: &Estate) -> Result<u64, RepositoryError
     }
     let node = format!("{:016x}", estate.run);
     let last = last_exchange(ledger, &node).await?;
-    if last.number == 0 && estate.number > 1 {
-        // Nobody knows any more what it told last.
+    if last.number == 0 {
+        // Either it was never granted anything, or nobody knows any more what it told last.
         return Ok(0);
     }
     let done = (last.number >= estate.number).then_some(&last);
