@@ -10,6 +10,7 @@ const DAY_NS: u64 = 86_400 * 1_000_000_000;
 const END_OF_TIME: Timestamp = Timestamp::from_nanos(u64::MAX);
 
 static UTC: TimeZone = TimeZone::UTC;
+static FIRST: BillingAnchor = BillingAnchor::First;
 
 /// The length of a quota's period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -53,7 +54,7 @@ pub struct Calendar<'a> {
     /// The zone whose midnight counts.
     pub zone: &'a TimeZone,
     /// Where billing months begin.
-    pub anchor: BillingAnchor,
+    pub anchor: &'a BillingAnchor,
 }
 
 impl Calendar<'static> {
@@ -61,7 +62,7 @@ impl Calendar<'static> {
     pub fn utc() -> Self {
         Self {
             zone: &UTC,
-            anchor: BillingAnchor::First,
+            anchor: &FIRST,
         }
     }
 }
@@ -107,7 +108,7 @@ impl Calendar<'_> {
     }
 
     fn billing_anchor(&self) -> DateTime {
-        match self.anchor {
+        match *self.anchor {
             BillingAnchor::First => midnight(Date::constant(1970, 1, 1)),
             BillingAnchor::Date(date) => midnight(date),
             BillingAnchor::Instant(at) => self.zone.to_datetime(at),

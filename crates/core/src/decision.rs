@@ -19,6 +19,8 @@ pub enum Retry {
 pub struct Decision {
     /// Whether the request may go on.
     pub allowed: bool,
+    /// Whether every level had room, also those that refuse nothing. Filled in by [`Self::sum_up`].
+    pub all_fit: bool,
     /// The level that keeps the caller out the longest, by its place in the stack; on a tie the broadest.
     pub binding: Option<usize>,
     /// The least that is left of any enforced level.
@@ -36,12 +38,25 @@ impl Decision {
     pub fn pending() -> Self {
         Self {
             allowed: true,
+            all_fit: false,
             binding: None,
             remaining: None,
             retry: Retry::After(0),
             delay: 0,
             outcomes: Outcomes::new(),
         }
+    }
+
+    /// Yet to be made again.
+    #[inline]
+    pub fn renew(&mut self) {
+        self.allowed = true;
+        self.all_fit = false;
+        self.binding = None;
+        self.remaining = None;
+        self.retry = Retry::After(0);
+        self.delay = 0;
+        self.outcomes.clear();
     }
 
     /// Looks whether the next level has room, and says what came of it.
@@ -71,16 +86,30 @@ impl Decision {
     pub fn sum_up(&mut self, levels: &[Level<'_>], now: Timestamp) {
         // No counter has so much left.
         let mut least = u64::MAX;
-        for (place, (level, outcome)) in levels.iter().zip(&mut self.outcomes).enumerate() {
+        let (mut all_fit, mut queues) = (true, false);
+        for (level, outcome) in levels.iter().zip(&mut self.outcomes) {
             outcome.remaining = level.rule.remaining(outcome.cell, now);
+            all_fit &= outcome.fits;
+            queues |= level.rule.algorithm == Algorithm::LeakyBucket;
+            if level.mode == Mode::Enforce {
+                least = least.min(outcome.remaining);
+            }
+        }
+        self.remaining = (least < u64::MAX).then_some(least);
+        self.all_fit = all_fit;
+        if queues || !all_fit {
+            self.sum_up_waits(levels, now);
+        }
+    }
+
+    /// How long to wait: before the same request again, or before this one goes on.
+    #[inline(never)]
+    fn sum_up_waits(&mut self, levels: &[Level<'_>], now: Timestamp) {
+        for (place, (level, outcome)) in levels.iter().zip(&self.outcomes).enumerate() {
             if level.rule.algorithm == Algorithm::LeakyBucket && level.mode != Mode::Shadow {
                 self.delay = self.delay.max(outcome.delay(level, now));
             }
-            if level.mode != Mode::Enforce {
-                continue;
-            }
-            least = least.min(outcome.remaining);
-            if outcome.fits {
+            if level.mode != Mode::Enforce || outcome.fits {
                 continue;
             }
             let retry = outcome.wait(level, now).map_or(Retry::Never, Retry::After);
@@ -89,6 +118,5 @@ impl Decision {
                 self.retry = retry;
             }
         }
-        self.remaining = (least < u64::MAX).then_some(least);
     }
 }

@@ -127,11 +127,11 @@ impl Snapshot {
     /// Every limit there is, with why it applies to the request or does not.
     pub fn explain<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Vec<Explanation<'s>> {
         let catalogue = &*self.catalogue;
-        let mut routes = Matches::new();
-        let lookup = catalogue.look_up(request, &mut routes);
+        let (mut ids, mut routes) = (catalogue.ids(request), Matches::new());
+        let lookup = catalogue.look_up(&mut ids, &mut routes);
         let (org, common) = (lookup.org, lookup.common);
         let judge = |limit: &'s Limit| {
-            let verdict = limit.applies(request, &lookup.ids, lookup.routes, lookup.class, lookup.place);
+            let verdict = limit.applies(request, lookup.ids, lookup.routes, lookup.class, lookup.place);
             Explanation {
                 limit,
                 verdict: verdict.map_or_else(Verdict::Skipped, |_| Verdict::Applies),

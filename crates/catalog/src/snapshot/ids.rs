@@ -29,50 +29,85 @@ impl Member {
     }
 }
 
-/// What is known of a request's org, app, key and user by their hashes. All are hashed before anything else is done
-/// with a request: most limits ask for them, and while memory is waited for that holds an id, the org is looked up.
+/// What is known of a request's org, app, key and user by their hashes. The org's is made first, and it is looked up; then
+/// the others', while memory is waited for that holds them.
 pub(super) struct Ids<'r, 'a> {
     seed: &'r KeySeed,
-    request: &'r Request<'a>,
+    pub(super) request: &'r Request<'a>,
+    pub(super) members: Members,
+}
+
+/// The hashes themselves.
+#[derive(Clone, Copy)]
+pub(super) struct Members {
     /// Those that the request has. Without an org there is the hash of no text, which no org can have.
-    members: [IdHash; 4],
+    hashes: [IdHash; 4],
     has: [bool; 4],
 }
 
-impl<'r, 'a> Ids<'r, 'a> {
-    /// As the catalogue knows them.
+impl Members {
+    /// Whether a request has the same org as another, and ids where the other has some.
     #[inline]
-    pub(super) fn new(seed: &'r KeySeed, request: &'r Request<'a>) -> Self {
-        let hash = |id: Option<&str>| id.map_or_else(IdHash::default, |id| seed.id(id.as_bytes()));
-        let (key, user, app) = (hash(request.key), hash(request.user), hash(request.app));
-        let org = seed.id(request.org.unwrap_or_default().as_bytes());
-        let (with_app, with_key) = (request.app.is_some(), request.key.is_some());
+    pub(super) fn are_of_same_org_and_kind(&self, other: &Self) -> bool {
+        self.has == other.has && self.share(Member::Org, other)
+    }
+
+    /// Whether one of a request's ids is the same as another's.
+    #[inline]
+    pub(super) fn share(&self, member: Member, other: &Self) -> bool {
+        self.hashes[member as usize] == other.hashes[member as usize]
+    }
+}
+
+impl<'r, 'a> Ids<'r, 'a> {
+    /// The org as the catalogue knows it.
+    #[inline]
+    pub(super) fn of_org(seed: &'r KeySeed, request: &'r Request<'a>) -> Self {
+        let mut hashes = [IdHash::default(); 4];
+        hashes[Member::Org as usize] = seed.id(request.org.unwrap_or_default().as_bytes());
+        let has = [request.org.is_some(), false, false, false];
         Self {
             seed,
             request,
-            members: [org, app, key, user],
-            has: [request.org.is_some(), with_app, with_key, request.user.is_some()],
+            members: Members { hashes, has },
         }
     }
 
-    /// From here on as they are counted: the org of a test key by another hash.
+    /// All as they are counted: the org of a test key by another hash.
     #[inline]
-    pub(super) fn count(&mut self) {
+    pub(super) fn add_members(&mut self) {
         if self.request.test {
-            self.members[Member::Org as usize] = self.org().apart();
+            self.count_apart();
         }
+        self.add(Member::App, self.request.app);
+        self.add(Member::Key, self.request.key);
+        self.add(Member::User, self.request.user);
+    }
+
+    #[inline]
+    fn add(&mut self, member: Member, id: Option<&str>) {
+        if let Some(id) = id {
+            self.members.hashes[member as usize] = self.seed.id(id.as_bytes());
+            self.members.has[member as usize] = true;
+        }
+    }
+
+    #[cold]
+    fn count_apart(&mut self) {
+        self.members.hashes[Member::Org as usize] = self.org().apart();
     }
 
     /// The org's; of a request without one, the hash of no text.
     #[inline]
     pub(super) fn org(&self) -> IdHash {
-        self.members[Member::Org as usize]
+        self.members.hashes[Member::Org as usize]
     }
 
     /// The hash of one of the request's ids.
     #[inline]
     pub(super) fn member(&self, member: Member) -> Option<IdHash> {
-        self.has[member as usize].then(|| self.members[member as usize])
+        let Members { hashes, has } = &self.members;
+        has[member as usize].then(|| hashes[member as usize])
     }
 
     /// The hash of what the request has in a dimension that is neither global nor the endpoint.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use tollgate_core::{CounterKey, IdHash, KeySeed, Mode, Period, Rule, Timestamp};
+use tollgate_core::{Calendar, CounterKey, IdHash, KeySeed, Level, Mode, Period, Rule, Timestamp};
 
 use super::descriptors::Place;
 use super::explain::Skip;
@@ -95,6 +95,9 @@ pub struct Limit {
     pub(super) prefixes: (u8, u8),
     /// Whom it counts by, if that is one id and no more.
     member: Option<Member>,
+    /// The same if that is all there is to look at of a request: it is on, unconditional, counts requests by their cost,
+    /// and no other limit stands back for it.
+    pub(super) plain: Option<Member>,
     /// The dimensions in the order in which they make up a key.
     pub(super) dimensions: Vec<Dimension>,
     /// The hash of all that makes its counts its own.
@@ -120,6 +123,13 @@ impl Limit {
         let quota = rule.is_quota();
         let mut dimensions = policy.scope.dimensions().to_vec();
         dimensions.sort();
+        let unconditional = values.mode != Some(PolicyMode::Off)
+            && routes == Routes::Any
+            && policy.required_scope.is_none()
+            && policy.descriptors.is_empty()
+            && policy.path.is_none();
+        let member = policy.scope.single().and_then(Member::of);
+        let alone = unconditional && policy.replaces.is_empty() && values.unit.is_none();
         Self {
             id: policy.id.as_str().into(),
             scope_name: policy.scope.to_string().into(),
@@ -154,16 +164,13 @@ impl Limit {
             place: None,
             replaces: policy.replaces.as_slice().into(),
             quota_mode: policy.quota_mode,
-            unconditional: values.mode != Some(PolicyMode::Off)
-                && routes == Routes::Any
-                && policy.required_scope.is_none()
-                && policy.descriptors.is_empty()
-                && policy.path.is_none(),
+            unconditional,
             prefixes: (values.ipv4_prefix.unwrap_or(32), values.ipv6_prefix.unwrap_or(64)),
             counter: seed.id(counter_name(policy, policy.since).as_bytes()),
             name: name::hash(&[counter_name(policy, policy.shared_since).as_bytes()]),
             formers: Vec::new(),
-            member: policy.scope.single().and_then(Member::of),
+            plain: member.filter(|_| alone),
+            member,
             dimensions,
             scope: policy.scope.clone(),
         }
@@ -203,12 +210,6 @@ impl Limit {
         })
     }
 
-    /// The id that is all there is to look at of a request, if it is so.
-    #[inline]
-    pub(super) fn plain_member(&self) -> Option<Member> {
-        self.member.filter(|_| self.unconditional)
-    }
-
     /// Its counter for a request that has such an id.
     #[inline]
     pub(super) fn member_key(&self, member: Member, ids: &Ids<'_, '_>) -> Option<(CounterKey, u64)> {
@@ -218,6 +219,34 @@ impl Limit {
             key = key.and(ids.org());
         }
         Some((key.and(id), ids.org().short()))
+    }
+
+    /// What a request costs it.
+    #[inline]
+    pub(super) fn cost(&self, request: &Request<'_>) -> u64 {
+        let cost = request.cost_in(self.unit.as_deref());
+        cost.min(tollgate_core::MAX_LIMIT + 1)
+    }
+
+    /// Its level in the stack of an org's request.
+    #[inline]
+    pub(super) fn level<'l>(
+        &'l self,
+        org: &'l OrgEntry,
+        (key, home): (CounterKey, u64),
+        cost: u64,
+    ) -> Level<'l> {
+        Level {
+            rule: &self.rule,
+            calendar: Calendar {
+                zone: self.zone_of(org),
+                anchor: &org.anchor,
+            },
+            mode: self.mode.unwrap_or_default(),
+            cost,
+            key,
+            home,
+        }
     }
 
     /// Whether the limit applies, and if so to which counter.
@@ -319,6 +348,7 @@ impl Limit {
     pub(super) fn refuse_nothing(&mut self, mode: Option<Mode>) {
         self.mode = mode;
         self.unconditional &= mode.is_some();
+        self.plain = self.plain.filter(|_| mode.is_some());
     }
 
     /// The id of the policy it comes from, of whichever set.

@@ -12,6 +12,7 @@ mod ids;
 mod keys;
 mod limit;
 mod name;
+mod next;
 mod org;
 mod overriding;
 mod own;
@@ -127,7 +128,7 @@ impl Snapshot {
         let entry = self.entry_of(Some(org));
         let calendar = Calendar {
             zone: limit.zone_of(entry),
-            anchor: entry.anchor,
+            anchor: &entry.anchor,
         };
         match limit.rule.algorithm {
             Algorithm::Quota(period) => Some(calendar.period(period, now)),

@@ -78,6 +78,12 @@ impl ResetEntry {
 }
 
 impl OrgEntry {
+    /// Whether its tier's limits are for it as they are, and it has none of their counters but the first.
+    #[inline]
+    pub(super) fn has_only_what_its_tier_has(&self) -> bool {
+        self.replacements.is_empty() && self.resets.is_empty()
+    }
+
     /// A limit's counter for a request, among those since it was emptied.
     #[inline]
     pub(super) fn after_resets(&self, key: CounterKey, limit: &Limit, request: &Request<'_>) -> CounterKey {

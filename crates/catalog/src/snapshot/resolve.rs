@@ -1,13 +1,14 @@
 //! From a request to its stack.
 
 use smallvec::SmallVec;
-use tollgate_core::{Calendar, CounterKey, Former, Level, Timestamp};
+use tollgate_core::{Calendar, CounterKey, Former, IdHash, Level, Timestamp};
 
 use super::common::Common;
 use super::descriptors::Place;
 use super::explain::Skip;
 use super::ids::Ids;
 use super::limit::{Limit, Routes};
+use super::next::Last;
 use super::org::{OrgEntry, ResetEntry, UserEntry};
 use super::{Catalogue, Snapshot, Tier};
 use crate::model::Policy;
@@ -40,15 +41,19 @@ pub struct Stack<'s> {
     pub replaced: SmallVec<[&'s str; 0]>,
     /// The org is known, but its record can't be read: what is here are the limits of the default tier.
     pub unreadable: bool,
+    /// It was last filled for a request of the same org and app.
+    pub again: bool,
+    /// What for, if another may be much the same.
+    pub(super) last: Option<Last<'s>>,
 }
 
 /// What of a request is looked up once before the limits are gone through.
-pub(super) struct Lookup<'s, 'r, 'a> {
-    pub(super) ids: Ids<'r, 'a>,
+pub(super) struct Lookup<'s, 'l, 'a> {
+    pub(super) ids: &'l Ids<'l, 'a>,
     pub(super) org: &'s OrgEntry,
     /// The policy set that decides for the org.
     pub(super) common: &'s Common,
-    pub(super) routes: &'r Matches,
+    pub(super) routes: &'l Matches,
     pub(super) class: Option<u32>,
     /// Where its descriptor leads.
     pub(super) place: Option<Place>,
@@ -85,8 +90,8 @@ impl Snapshot {
     /// The stack of a request that only a limit of its own applies to.
     pub fn resolve_own<'s>(&'s self, limit: &'s Limit, request: &Request<'_>) -> Stack<'s> {
         let mut stack = self.blank();
-        let mut routes = Matches::new();
-        let lookup = self.catalogue.look_up(request, &mut routes);
+        let (mut ids, mut routes) = (self.catalogue.ids(request), Matches::new());
+        let lookup = self.catalogue.look_up(&mut ids, &mut routes);
         let org = lookup.org;
         stack.push(limit, org, request, &lookup);
         stack
@@ -109,13 +114,21 @@ impl Catalogue {
             unlimited: false,
             replaced: SmallVec::new(),
             unreadable: false,
+            again: false,
+            last: None,
         }
+    }
+
+    /// A request's ids, of which the org's is made.
+    #[inline]
+    pub(super) fn ids<'r, 'a>(&'r self, request: &'r Request<'a>) -> Ids<'r, 'a> {
+        Ids::of_org(&self.sets.active.seed, request)
     }
 
     /// Fills a stack by these policies alone.
     fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp, stack: &mut Stack<'s>) {
-        let mut routes = Matches::new();
-        let lookup = self.look_up(request, &mut routes);
+        let (mut ids, mut routes) = (self.ids(request), Matches::new());
+        let lookup = self.look_up(&mut ids, &mut routes);
         let (org, common) = (lookup.org, lookup.common);
         stack.tier = &common.tiers[org.tier as usize];
         stack.tier_index = org.tier;
@@ -124,8 +137,17 @@ impl Catalogue {
         stack.unreadable = org.unreadable;
         stack.resets = &org.resets;
         let user = org.user(request.user);
+        let bare = user.is_none() && org.has_only_what_its_tier_has();
+        let cost = request.cost.min(tollgate_core::MAX_LIMIT + 1);
         for index in &stack.tier.limits {
             let limit = &common.limits[*index as usize];
+            if bare && let Some(member) = limit.plain {
+                if let Some(counter) = limit.member_key(member, lookup.ids) {
+                    stack.levels.push(limit.level(org, counter, cost));
+                    stack.limits.push(limit);
+                }
+                continue;
+            }
             if user.is_some() && limit.counts_users() {
                 continue;
             }
@@ -139,25 +161,20 @@ impl Catalogue {
             stack.leave_out_replaced();
         }
         if common.remembers {
-            stack.start_from_former(org, request, now, &lookup.ids);
+            stack.start_from_former(org, request, now, lookup.ids);
         }
     }
 
-    /// What matches the request's endpoint is found into `routes`.
+    /// The ids that are yet to be made are, and what matches the request's endpoint is found into `routes`.
     #[inline]
-    pub(super) fn look_up<'s, 'r, 'a>(
+    pub(super) fn look_up<'s, 'l, 'a>(
         &'s self,
-        request: &'r Request<'a>,
-        routes: &'r mut Matches,
-    ) -> Lookup<'s, 'r, 'a>
-    where
-        's: 'r,
-    {
-        let sets = &*self.sets;
-        let mut ids = Ids::new(&sets.active.seed, request);
-        let org = request.org.and_then(|org| self.orgs.get(ids.org(), org, sets));
-        ids.count();
-        let (org, common) = sets.deciding(org, request.org);
+        ids: &'l mut Ids<'_, 'a>,
+        routes: &'l mut Matches,
+    ) -> Lookup<'s, 'l, 'a> {
+        let request = ids.request;
+        let (org, common) = self.find(ids.org(), request.org);
+        ids.add_members();
         let class = match &request.endpoint {
             Some(endpoint) => match_routes(endpoint, org, common, routes),
             None => None,
@@ -172,6 +189,14 @@ impl Catalogue {
             class,
             place: place.flatten(),
         }
+    }
+
+    /// What an org is, as it is known or else as a stranger, and the set that decides for it.
+    #[inline]
+    pub(super) fn find(&self, hash: IdHash, id: Option<&str>) -> (&OrgEntry, &Common) {
+        let sets = &*self.sets;
+        let org = id.and_then(|id| self.orgs.get(hash, id, sets));
+        sets.deciding(org, id)
     }
 }
 
@@ -212,7 +237,7 @@ fn push_own<'s>(
             let before = stack.levels.len();
             stack.push(limit, org, request, lookup);
             if let Some(level) = stack.levels.get_mut(before) {
-                level.calendar.anchor = user.anchor;
+                level.calendar.anchor = &user.anchor;
             }
         }
     }
@@ -223,11 +248,18 @@ fn push_own<'s>(
 }
 
 impl<'s> Stack<'s> {
-    #[expect(
-        clippy::inline_always,
-        reason = "each limit of each request comes by, and the call costs as much as the rest"
-    )]
-    #[inline(always)]
+    /// Blank again.
+    pub(super) fn clear(&mut self) {
+        self.last = None;
+        self.again = false;
+        self.levels.clear();
+        self.limits.clear();
+        self.formers.clear();
+        self.past.clear();
+        self.replaced.clear();
+        self.unlimited = false;
+    }
+
     fn push(
         &mut self,
         limit: &'s Limit,
@@ -235,41 +267,25 @@ impl<'s> Stack<'s> {
         request: &Request<'_>,
         lookup: &Lookup<'_, '_, '_>,
     ) {
-        let counter = match limit.plain_member() {
-            Some(member) => limit.member_key(member, &lookup.ids),
-            None => self.counter(limit, request, lookup),
-        };
-        let Some((key, home)) = counter else {
+        let Some((key, home)) = self.counter(limit, request, lookup) else {
             return;
         };
         if !limit.replaces.is_empty() {
             self.note_replaced(limit);
         }
-        self.levels.push(Level {
-            rule: &limit.rule,
-            calendar: Calendar {
-                zone: limit.zone_of(org),
-                anchor: org.anchor,
-            },
-            mode: limit.mode.unwrap_or_default(),
-            cost: request
-                .cost_in(limit.unit.as_deref())
-                .min(tollgate_core::MAX_LIMIT + 1),
-            key: org.after_resets(key, limit, request),
-            home,
-        });
+        let counter = (org.after_resets(key, limit, request), home);
+        self.levels.push(limit.level(org, counter, limit.cost(request)));
         self.limits.push(limit);
     }
 
-    /// The counter of a limit that there is more to look at of, if it applies.
-    #[inline(never)]
+    /// The counter of a limit, if it applies.
     fn counter(
         &mut self,
         limit: &'s Limit,
         request: &Request<'_>,
         lookup: &Lookup<'_, '_, '_>,
     ) -> Option<(CounterKey, u64)> {
-        let applies = limit.applies(request, &lookup.ids, lookup.routes, lookup.class, lookup.place);
+        let applies = limit.applies(request, lookup.ids, lookup.routes, lookup.class, lookup.place);
         if matches!(applies, Err(Skip::Off)) && limit.place.is_some() {
             // A limit of 0 that is off says that there is none, not that there is no end.
             self.unlimited = limit.rule.limit > 0;

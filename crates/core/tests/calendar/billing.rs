@@ -59,7 +59,7 @@ fn every_anchor_finds_its_day_or_the_last_in_every_month_of_400_years() {
             let begins = |month: &Month| (month.first + i128::from(day).min(month.days) - 1) * DAY + time;
             for anchor in anchors {
                 let calendar = Calendar {
-                    anchor,
+                    anchor: &anchor,
                     ..Calendar::utc()
                 };
                 for pair in months.windows(2) {
@@ -136,7 +136,10 @@ fn anchors_on_every_day_keep_billing_months_whole_in_odd_zones() {
 }
 
 fn walk(name: &str, zone: &TimeZone, reckoning: &Reckoning, anchor: BillingAnchor) {
-    let calendar = Calendar { zone, anchor };
+    let calendar = Calendar {
+        zone,
+        anchor: &anchor,
+    };
     let mut now = 70 * DAY;
     while now < 25_900 * DAY {
         let whole = asked(&calendar, Period::BillingMonth, now);
@@ -157,7 +160,7 @@ fn check_anchor(name: &str, zone: &TimeZone, reckoning: &mut Reckoning, local: i
     reckoning.anchor = (date.day().into(), shown.rem_euclid(DAY));
     let calendar = Calendar {
         zone,
-        anchor: BillingAnchor::Instant(instant(at)),
+        anchor: &BillingAnchor::Instant(instant(at)),
     };
     for around in [
         -26 * HOUR,

@@ -17,7 +17,11 @@ fn period(zone: &str, anchor: BillingAnchor, period: Period, now: &str) -> (Time
     } else {
         jiff::tz::db().get(zone).expect("a zone")
     };
-    Calendar { zone: &zone, anchor }.period(period, at(now))
+    Calendar {
+        zone: &zone,
+        anchor: &anchor,
+    }
+    .period(period, at(now))
 }
 
 fn date(text: &str) -> BillingAnchor {

@@ -42,7 +42,7 @@ fn moments_around(change: i128) -> impl Iterator<Item = i128> {
 fn check_changes(name: &str, zone: &TimeZone, reckoning: &Reckoning) {
     let calendar = Calendar {
         zone,
-        anchor: BillingAnchor::First,
+        anchor: &BillingAnchor::First,
     };
     for change in reckoning
         .offsets
@@ -85,7 +85,7 @@ fn assert_begins_at_midnight(name: &str, reckoning: &Reckoning, period: Period, 
 fn check_chain(name: &str, zone: &TimeZone, reckoning: &Reckoning) {
     let calendar = Calendar {
         zone,
-        anchor: BillingAnchor::First,
+        anchor: &BillingAnchor::First,
     };
     for period in [Period::Week, Period::Month] {
         let mut now = 0;
@@ -134,7 +134,7 @@ fn days_follow_each_other_in_the_oddest_zones() {
         let reckoning = Reckoning::of(&zone);
         let calendar = Calendar {
             zone: &zone,
-            anchor: BillingAnchor::First,
+            anchor: &BillingAnchor::First,
         };
         let mut now = 0;
         while now < FIRST_OF_2041 {

@@ -65,10 +65,10 @@ impl Directory {
         reason = "what it finds need not be written down to be handed over"
     )]
     #[inline(always)]
-    pub(super) fn find(&self, identity: Identity) -> Option<Place> {
+    pub(super) fn find(&self, identity: Identity) -> Option<(Place, Cell)> {
         let segment = self.segment_of(identity);
-        let slot = self.segments[segment as usize].find(identity)?;
-        Some(Place::new(segment, slot))
+        let (slot, cell) = self.segments[segment as usize].find(identity)?;
+        Some((Place::new(segment, slot), cell))
     }
 
     #[inline]
@@ -186,7 +186,7 @@ mod tests {
         }) {}
         assert_eq!(forgotten, 25_000);
         for n in 0..50_000 {
-            let found = directory.find(identity(n)).map(|at| directory.get(at).0[0]);
+            let found = directory.find(identity(n)).map(|(_, cell)| cell.0[0]);
             assert_eq!(found, (n % 2 == 1).then_some(u64::from(n)));
         }
     }

@@ -276,7 +276,7 @@ impl MemoryStore {
         bound: &mut B,
     ) -> Result<bool, StoreFull> {
         let mut found: SmallVec<[Found; 4]> = SmallVec::new();
-        let mut grows = false;
+        let (mut grows, mut allowed) = (false, true);
         for (place, level) in levels.iter().enumerate() {
             let (at, mut cell) = shards
                 .shard(level.home)
@@ -289,12 +289,16 @@ impl MemoryStore {
                 cell = Cell([first, second, third]);
             }
             found.push(at);
-            bound.look(place, level, decision.look(level, cell, now));
+            let outcome = Outcome::of(level, cell, now);
+            allowed &= outcome.passes(level);
+            bound.look(place, level, &outcome);
+            decision.outcomes.push(outcome);
         }
-        if bound.is_short(decision.allowed) {
+        decision.allowed = allowed;
+        if bound.is_short(allowed) {
             return Ok(false);
         }
-        if !decision.allowed {
+        if !allowed {
             return Ok(true);
         }
         if commit == Commit::DryRun {

@@ -52,26 +52,26 @@ impl Entry {
 }
 
 impl Group {
-    /// The place of an entry. All are compared before any is chosen: to choose by what the first line says would be to
+    /// The place of an entry, and its cell. All are compared before any is chosen: to choose by what the first line says would be to
     /// wait for the others after it. Half a word of each tells them apart, but for one look-up in a million or so.
     #[inline]
-    fn find(&self, identity: Identity) -> Option<usize> {
+    fn find(&self, identity: Identity) -> Option<(usize, Cell)> {
         let is = |index: usize| u32::from(self.entries[index].half == identity.half) << index;
         let alike = (0..SLOTS).fold(0, |alike, index| alike | is(index));
         let index = alike.trailing_zeros() as usize;
-        if self.is_at(index, identity) {
-            return Some(index);
+        if let Some(cell) = self.at(index, identity) {
+            return Some((index, cell));
         }
         if alike.count_ones() > 1 {
-            return (0..SLOTS).find(|index| self.is_at(*index, identity));
+            return (0..SLOTS).find_map(|index| Some((index, self.at(index, identity)?)));
         }
         None
     }
 
     #[inline]
-    fn is_at(&self, index: usize, identity: Identity) -> bool {
-        let entry = self.entries.get(index);
-        entry.is_some_and(|entry| entry.identity() == identity && self.states[index] == TAKEN)
+    fn at(&self, index: usize, identity: Identity) -> Option<Cell> {
+        let entry = self.entries.get(index)?;
+        (entry.identity() == identity && self.states[index] == TAKEN).then_some(entry.cell)
     }
 }
 
@@ -123,12 +123,12 @@ impl Segment {
         reason = "what it finds need not be written down to be handed over"
     )]
     #[inline(always)]
-    pub(super) fn find(&self, identity: Identity) -> Option<Slot> {
+    pub(super) fn find(&self, identity: Identity) -> Option<(Slot, Cell)> {
         let mut group = home(identity, self.groups.len());
         for _ in 0..self.groups.len() {
             let candidates = &self.groups[group];
-            if let Some(index) = candidates.find(identity) {
-                return Some(Slot::new(group, index));
+            if let Some((index, cell)) = candidates.find(identity) {
+                return Some((Slot::new(group, index), cell));
             }
             if candidates.states.contains(&EMPTY) {
                 return None;
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(segment.len(), 2000);
         segment.shrink();
         for n in 0..4000 {
-            let found = segment.find(identity(n)).map(|slot| segment.get(slot).0[0]);
+            let found = segment.find(identity(n)).map(|(_, cell)| cell.0[0]);
             assert_eq!(found, (n > 1999).then_some(u64::from(n)));
         }
         for n in 0..2000 {

@@ -48,7 +48,7 @@ impl Shard {
     #[inline(always)]
     pub(super) fn load(&self, identity: Identity) -> (Found, Cell) {
         match self.cells.find(identity) {
-            Some(place) => (Found::Cell(place), self.cells.get(place)),
+            Some((place, cell)) => (Found::Cell(place), cell),
             None => (Found::Absent, Cell::default()),
         }
     }
@@ -62,10 +62,10 @@ impl Shard {
         cost: u64,
         now: Timestamp,
     ) -> (Found, Cell) {
-        let Some(place) = self.log_entries.find(key.identity()) else {
+        let Some((place, entry)) = self.log_entries.find(key.identity()) else {
             return (Found::Absent, Cell::default());
         };
-        let log = &mut self.logs[log_index(self.log_entries.get(place))];
+        let log = &mut self.logs[log_index(entry)];
         let before = log_weight(log);
         let summary = log.summary(rule, cost, now);
         self.weight -= before - log_weight(log);
@@ -91,8 +91,8 @@ impl Shard {
 
     /// Finds a cell that belongs to no log.
     pub(super) fn find(&self, identity: Identity) -> Option<(Found, Cell)> {
-        let place = self.cells.find(identity)?;
-        Some((Found::Cell(place), self.cells.get(place)))
+        let (place, cell) = self.cells.find(identity)?;
+        Some((Found::Cell(place), cell))
     }
 
     /// Adds a cell that is not there yet.
@@ -112,10 +112,10 @@ impl Shard {
 
     /// Takes back what a log admitted at an instant.
     pub(super) fn forgive(&mut self, identity: Identity, at: u64, cost: u64) {
-        let Some(place) = self.log_entries.find(identity) else {
+        let Some((_, entry)) = self.log_entries.find(identity) else {
             return;
         };
-        let log = &mut self.logs[log_index(self.log_entries.get(place))];
+        let log = &mut self.logs[log_index(entry)];
         let before = log_weight(log);
         log.forgive(at, cost);
         self.weight -= before - log_weight(log);
@@ -130,15 +130,15 @@ impl Shard {
 
     /// Overwrites a cell that is there, wherever it is by now.
     pub(super) fn keep(&mut self, identity: Identity, cell: Cell, expires: u32) {
-        if let Some(place) = self.cells.find(identity) {
+        if let Some((place, _)) = self.cells.find(identity) {
             self.cells.set(place, cell, expires);
         }
     }
 
     /// What is known of a cell and when it expires, which from now on is kept elsewhere: here it expires when it is said to.
     pub(super) fn lend(&mut self, identity: Identity, until: u32) -> Option<(Cell, u32)> {
-        let place = self.cells.find(identity)?;
-        let (cell, expires) = (self.cells.get(place), self.cells.expires(place));
+        let (place, cell) = self.cells.find(identity)?;
+        let expires = self.cells.expires(place);
         self.cells.set(place, cell, until);
         Some((cell, expires))
     }

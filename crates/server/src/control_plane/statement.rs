@@ -67,7 +67,7 @@ pub(super) async fn get(Path(org): Path<String>, ask: Ask) -> Result<Response, P
     let snapshot = ask.plane.engine.snapshot_full();
     let calendar = Calendar {
         zone: snapshot.zone_of(&org),
-        anchor: BillingAnchor::First,
+        anchor: &BillingAnchor::First,
     };
     let within = match ask.query.get("month") {
         None => clock::now(),

@@ -289,6 +289,7 @@ fn joined(stack: &Stack<'_>, quotas: Decision, others: Decision) -> Decision {
     let enforced = enforced.filter(|(level, _)| level.mode == Mode::Enforce);
     Decision {
         allowed,
+        all_fit: outcomes.iter().all(|outcome| outcome.fits),
         binding,
         remaining: enforced.map(|(_, outcome)| outcome.remaining).min(),
         retry,

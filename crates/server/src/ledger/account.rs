@@ -170,10 +170,7 @@ impl Account {
     /// An ask for nothing.
     fn blank(&self, now: Timestamp) -> Ask {
         let Terms { zone, anchor, .. } = &self.terms;
-        let calendar = Calendar {
-            zone,
-            anchor: *anchor,
-        };
+        let calendar = Calendar { zone, anchor };
         let (start, end) = calendar.period(self.terms.period, now);
         Ask {
             name: self.subject.name,

@@ -301,7 +301,7 @@ impl Ledger {
             limit: level.rule.limit,
             period,
             zone: level.calendar.zone.clone(),
-            anchor: level.calendar.anchor,
+            anchor: *level.calendar.anchor,
             exact: names.limit(place).accuracy == Accuracy::Exact,
             room: self
                 .store
