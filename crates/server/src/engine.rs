@@ -107,6 +107,16 @@ impl<'s> Checked<'s> {
 }
 
 impl Checked<'_> {
+    /// Nothing that was decided yet. The stack may be another request's.
+    #[inline]
+    fn renew(&mut self, now: Timestamp) {
+        self.decision.renew();
+        self.now = now;
+        self.degraded = false;
+        self.held = None;
+        self.charges = None;
+    }
+
     fn was_said(&mut self, said: Said) {
         self.now = said.at;
         self.degraded = said.degraded;
@@ -225,6 +235,22 @@ impl Engine {
         checked: &mut Checked<'s>,
     ) -> Result<(), Undecided> {
         self.resolve(snapshot, request, checked)?;
+        self.begin(checked, Whose::One(request), commit)
+    }
+
+    /// Decides the next of several requests, by the snapshot that the one before was decided by.
+    #[inline]
+    pub fn check_next<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        request: &Request<'_>,
+        commit: Commit,
+        now: Timestamp,
+        checked: &mut Checked<'s>,
+    ) -> Result<(), Undecided> {
+        checked.renew(now);
+        snapshot.resolve_next(request, now, &mut checked.stack);
+        self.look_over(&mut checked.stack)?;
         self.begin(checked, Whose::One(request), commit)
     }
 

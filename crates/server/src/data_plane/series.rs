@@ -21,6 +21,10 @@ pub(crate) struct Series<'a, 'r> {
     started: Instant,
     counting: Counting<'a>,
     charging: u64,
+    /// What was decided last.
+    checked: Checked<'a>,
+    /// The last one is among those whose use is noted.
+    in_row: bool,
     /// What the last ones used, as long as they are of one kind.
     run: Option<Run<'a, 'r>>,
 }
@@ -42,6 +46,8 @@ impl<'a, 'r> Series<'a, 'r> {
             started: Instant::now(),
             counting: plane.metrics.counting(),
             charging: 0,
+            checked: Checked::blank(snapshot, now),
+            in_row: false,
             run: None,
         }
     }
@@ -55,29 +61,33 @@ impl<'a, 'r> Series<'a, 'r> {
         tell: impl FnOnce(&Checked<'a>),
     ) -> Result<(), Undecided> {
         let (plane, snapshot) = (self.plane, self.snapshot);
+        let in_row = std::mem::take(&mut self.in_row);
         plane.ask_leave(request.org, self.now)?;
-        let mut checked = Checked::blank(snapshot, self.now);
-        plane.engine.check_into(snapshot, request, commit, &mut checked)?;
+        plane
+            .engine
+            .check_next(snapshot, request, commit, self.now, &mut self.checked)?;
         if commit == Commit::Charge {
-            self.counting.count(&checked);
+            self.counting.count(&self.checked);
             self.charging += 1;
-            self.tally(&checked, request);
+            self.tally(request, in_row);
+            self.in_row = true;
         }
-        tell(&checked);
+        tell(&self.checked);
         Ok(())
     }
 
-    fn tally(&mut self, checked: &Checked<'_>, request: &'a Request<'r>) {
+    fn tally(&mut self, request: &'a Request<'r>, in_row: bool) {
         if self.plane.engine.ledger.get().is_none() {
             return;
         }
+        let checked = &self.checked;
         let used = Used::of(checked, request);
-        let class = checked.stack.class;
+        let (class, now) = (checked.stack.class, checked.now);
+        let again = in_row && checked.stack.again;
         let kind = |request: &'a Request<'r>| (request.org, request.app, request.test);
+        let is_same = |run: &Run<'a, 'r>| again || kind(run.request) == kind(request);
         match &mut self.run {
-            Some(run)
-                if kind(run.request) == kind(request) && run.class == class && run.at == checked.now =>
-            {
+            Some(run) if run.class == class && run.at == now && is_same(run) => {
                 run.used.add(used);
             }
             _ => {
@@ -85,7 +95,7 @@ impl<'a, 'r> Series<'a, 'r> {
                 self.run = Some(Run {
                     request,
                     class,
-                    at: checked.now,
+                    at: now,
                     used,
                 });
             }

@@ -13,7 +13,7 @@ use tonic::Status;
 
 use super::decision::{Seen, write_decision, write_problem};
 use super::message;
-use super::question::Question;
+use super::question::{Question, text_before_others};
 use super::rate_limiter::{DECISION_BYTES, RateLimiter};
 use super::status::{malformed, status};
 use crate::answer::Problem;
@@ -137,6 +137,7 @@ fn read(message: &[u8]) -> Result<(Vec<(usize, CheckMessage<'_>)>, Vec<Question<
     // Made where they are to lie, and filled there: a question is large enough for each move of it to show.
     let mut questions = Vec::with_capacity(count);
     questions.extend(std::iter::repeat_with(Question::blank).take(count));
+    let texts = text_before_others(message);
     let mut fields = Fields::of(message);
     let mut blank = questions.iter_mut().enumerate();
     while let Some((number, value)) = fields.next().map_err(malformed)? {
@@ -147,7 +148,10 @@ fn read(message: &[u8]) -> Result<(Vec<(usize, CheckMessage<'_>)>, Vec<Question<
         let Some((place, question)) = blank.next() else {
             break;
         };
-        if question.fill(check).is_some() {
+        let end = message.len() - fields.left();
+        let text = texts.get(end - check.len()..end);
+        let text = text.unwrap_or_else(|| text_before_others(check));
+        if question.fill(check, text).is_some() {
             continue;
         }
         let check = CheckMessage::read(Fields::of(check)).map_err(malformed)?;

@@ -13,6 +13,7 @@ use crate::answer::{
     write_headers,
 };
 use crate::engine::Checked;
+use crate::wire::write::Packed;
 use crate::wire::{Kept, write};
 
 /// A millisecond.
@@ -29,9 +30,60 @@ struct SeenLevel<'s> {
     limit: Option<&'s Limit>,
     head: Kept,
     /// What the tail says, and for which times to a reset it says so.
-    told: Option<(Timestamp, Mode, bool)>,
+    tail_of: Option<(Timestamp, Mode, bool)>,
     resets: Range<Nanos>,
     tail: Kept,
+}
+
+/// What is told of a level.
+struct Told<'s> {
+    limit: &'s Limit,
+    now: Timestamp,
+    mode: Mode,
+    fits: bool,
+    remaining: u64,
+    reset: Nanos,
+}
+
+impl Told<'_> {
+    fn write(&self, out: &mut Vec<u8>) {
+        self.write_head(out);
+        write::number(4, self.remaining, out);
+        self.write_tail(out);
+    }
+
+    /// The fields before what remains.
+    fn write_head(&self, out: &mut Vec<u8>) {
+        write::text(1, self.limit.id.as_bytes(), out);
+        write::text(2, self.limit.scope_name.as_bytes(), out);
+        write::number(3, self.limit.rule.limit, out);
+    }
+
+    /// The fields after what remains.
+    fn write_tail(&self, out: &mut Vec<u8>) {
+        write_reset(self.now, self.reset, out);
+        write::text(7, mode_name(self.mode).as_bytes(), out);
+        write::number(8, (!self.fits).into(), out);
+    }
+}
+
+impl<'s> SeenLevel<'s> {
+    /// Appends a level, of which most was said before. Not so if it is longer than what is remembered.
+    #[inline]
+    fn write_again(&mut self, told: &Told<'s>, out: &mut Vec<u8>) -> bool {
+        if !self.limit.is_some_and(|seen| std::ptr::eq(seen, told.limit)) {
+            self.limit = Some(told.limit);
+            self.head.renew(|out| told.write_head(out));
+        }
+        let tail_of = Some((told.now, told.mode, told.fits));
+        if self.tail_of != tail_of || !self.resets.contains(&told.reset) {
+            self.tail_of = tail_of;
+            self.resets = told_alike(told.now, told.reset);
+            self.tail.renew(|out| told.write_tail(out));
+        }
+        let remaining = Packed::number(4, told.remaining);
+        remaining.is_some_and(|remaining| self.head.write_with(8, remaining, &self.tail, out))
+    }
 }
 
 /// Appends a decision, with headers if there are styles for them. Whoever writes several has seen the last.
@@ -41,6 +93,55 @@ pub(super) fn write_decision<'s>(
     mut seen: Option<&mut Seen<'s>>,
     out: &mut Vec<u8>,
 ) {
+    match packed_head(checked) {
+        Some(head) => head.write(out),
+        None => write_verdict(checked, out),
+    }
+    let (stack, decision) = (&checked.stack, &checked.decision);
+    let limits = stack.limits.iter().zip(&stack.levels);
+    for (place, ((limit, level), outcome)) in limits.zip(&decision.outcomes).enumerate() {
+        let told = Told {
+            limit,
+            now: checked.now,
+            mode: level.mode,
+            fits: outcome.fits,
+            remaining: outcome.remaining,
+            reset: outcome.reset(level, checked.now),
+        };
+        let seen = seen.as_mut().and_then(|seen| seen.levels.get_mut(place));
+        if !seen.is_some_and(|seen| seen.write_again(&told, out)) {
+            write::message(8, out, |out| told.write(out));
+        }
+    }
+    if !decision.allowed {
+        write_message(9, &denial(checked), out);
+    }
+    if let Some(styles) = headers {
+        write_headers(checked, styles, &mut |name, value| {
+            write::message(10, out, |out| {
+                write::text(1, name.as_bytes(), out);
+                write::text(2, String::from_utf8_lossy(value).as_bytes(), out);
+            });
+        });
+    }
+}
+
+/// What a request that may go on at once is told before its levels, which is little.
+#[inline]
+fn packed_head(checked: &Checked<'_>) -> Option<Packed> {
+    let decision = &checked.decision;
+    let at_once = decision.retry == Retry::After(0) && decision.delay == 0 && decision.binding.is_none();
+    if !decision.allowed || !at_once || checked.degraded {
+        return None;
+    }
+    let remaining = Packed::some_number(4, decision.remaining?)?;
+    let allowed = Packed::some_number(1, 1)?;
+    Some(allowed.and(remaining).and(Packed::some_number(5, 0)?))
+}
+
+/// What is said before the levels.
+#[inline(never)]
+fn write_verdict(checked: &Checked<'_>, out: &mut Vec<u8>) {
     let decision = &checked.decision;
     write::number(1, decision.allowed.into(), out);
     if let Some(place) = decision.binding {
@@ -56,23 +157,6 @@ pub(super) fn write_decision<'s>(
     }
     write::number(6, millis(decision.delay), out);
     write::number(7, checked.degraded.into(), out);
-    for place in 0..decision.outcomes.len() {
-        let seen = seen.as_mut().and_then(|seen| seen.levels.get_mut(place));
-        if !seen.is_some_and(|seen| write_level_again(checked, place, seen, out)) {
-            write::message(8, out, |out| write_level(checked, place, out));
-        }
-    }
-    if !decision.allowed {
-        write_message(9, &denial(checked), out);
-    }
-    if let Some(styles) = headers {
-        write_headers(checked, styles, &mut |name, value| {
-            write::message(10, out, |out| {
-                write::text(1, name.as_bytes(), out);
-                write::text(2, String::from_utf8_lossy(value).as_bytes(), out);
-            });
-        });
-    }
 }
 
 /// Appends why there is no decision.
@@ -97,53 +181,10 @@ fn write_message(field: u8, message: &impl Message, out: &mut Vec<u8>) {
     write::message(field, out, |out| message.encode(out).unwrap_or_default());
 }
 
-fn write_level(checked: &Checked<'_>, place: usize, out: &mut Vec<u8>) {
-    let (limit, level) = (checked.stack.limits[place], &checked.stack.levels[place]);
-    let outcome = &checked.decision.outcomes[place];
-    write_head(limit, out);
-    write::number(4, outcome.remaining, out);
-    let told = (checked.now, level.mode, outcome.fits);
-    write_tail(told, outcome.reset(level, checked.now), out);
-}
-
-/// Appends a level, of which most was said before. Not so if it is longer than what is remembered.
-#[inline]
-fn write_level_again<'s>(
-    checked: &Checked<'s>,
-    place: usize,
-    seen: &mut SeenLevel<'s>,
-    out: &mut Vec<u8>,
-) -> bool {
-    let (limit, level) = (checked.stack.limits[place], &checked.stack.levels[place]);
-    let outcome = &checked.decision.outcomes[place];
-    let reset = outcome.reset(level, checked.now);
-    let told = (checked.now, level.mode, outcome.fits);
-    if !seen.limit.is_some_and(|seen| std::ptr::eq(seen, limit)) {
-        seen.limit = Some(limit);
-        seen.head.renew(|out| write_head(limit, out));
-    }
-    if seen.told != Some(told) || !seen.resets.contains(&reset) {
-        seen.told = Some(told);
-        seen.resets = told_alike(checked.now, reset);
-        seen.tail.renew(|out| write_tail(told, reset, out));
-    }
-    let remaining = write::packed(4, outcome.remaining);
-    remaining.is_some_and(|remaining| seen.head.write_with(8, remaining, &seen.tail, out))
-}
-
-/// The fields of a level before what remains.
-fn write_head(limit: &Limit, out: &mut Vec<u8>) {
-    write::text(1, limit.id.as_bytes(), out);
-    write::text(2, limit.scope_name.as_bytes(), out);
-    write::number(3, limit.rule.limit, out);
-}
-
-/// The fields of a level after what remains.
-fn write_tail((now, mode, fits): (Timestamp, Mode, bool), reset: Nanos, out: &mut Vec<u8>) {
+/// When a level is reset: after how long, and at which instant.
+fn write_reset(now: Timestamp, reset: Nanos, out: &mut Vec<u8>) {
     write::number(5, millis(reset), out);
     write::message(6, out, |out| rfc3339(now, reset, out));
-    write::text(7, mode_name(mode).as_bytes(), out);
-    write::number(8, (!fits).into(), out);
 }
 
 /// Times to a reset that are the same as this one in milliseconds, and lead to the same millisecond.
@@ -187,7 +228,7 @@ mod tests {
             let now = Timestamp::from_nanos(now);
             let told = |reset: Nanos| {
                 let mut out = Vec::new();
-                write_tail((now, Mode::Enforce, true), reset, &mut out);
+                write_reset(now, reset, &mut out);
                 out
             };
             let alike = told_alike(now, reset);

@@ -42,12 +42,11 @@ impl<'r> Question<'r> {
 
     /// Fills a blank one with a `tollgate.v1.CheckLimitRequest` as most clients write it: ids, an address, an endpoint, a
     /// cost and flags. In place: a question is large enough for each move of it to show. Whatever else there may be in a
-    /// message, and whatever is wrong with it, makes it `None`, and is left to [`CheckBody`].
+    /// message, and whatever is wrong with it, makes it `None`, and is left to [`CheckBody`]. The message as far as it is
+    /// text, with all of its texts in it, was [looked at](text_before_others) before.
     #[inline]
-    pub(super) fn fill(&mut self, message: &'r [u8]) -> Option<()> {
+    pub(super) fn fill(&mut self, message: &'r [u8], whole: &'r str) -> Option<()> {
         let mut fields = Fields::of(message);
-        // Looked at once for all of its texts. A number that takes up several bytes is no text, and comes after them.
-        let whole = text_before_others(message);
         let check = &mut self.check;
         while let Some((number, value)) = fields.next().ok()? {
             match (number, value) {
@@ -77,7 +76,9 @@ fn commit(dry_run: bool) -> Commit {
     if dry_run { Commit::DryRun } else { Commit::Charge }
 }
 
-fn text_before_others(bytes: &[u8]) -> &str {
+/// A message, or several in a row, as far as they are text: looked at once for all texts in them. A number that takes up
+/// several bytes is no text, and mostly comes after them.
+pub(super) fn text_before_others(bytes: &[u8]) -> &str {
     let text = std::str::from_utf8(bytes);
     text.or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()]))
         .unwrap_or_default()
@@ -150,7 +151,7 @@ mod tests {
     /// Reads a message both ways, and says whether it was plain.
     fn is_read_alike(message: &[u8]) -> Result<bool, TestCaseError> {
         let mut question = Question::blank();
-        if question.fill(message).is_none() {
+        if question.fill(message, text_before_others(message)).is_none() {
             return Ok(false);
         }
         let read = CheckMessage::read(Fields::of(message))

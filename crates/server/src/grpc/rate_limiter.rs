@@ -9,7 +9,7 @@ use tonic::Status;
 
 use super::decision::{decision, write_decision};
 use super::message;
-use super::question::Question;
+use super::question::{Question, text_before_others};
 use super::status::{malformed, status};
 use crate::answer::HeaderStyles;
 use crate::check_body::{CheckBody, CheckMessage};
@@ -52,7 +52,7 @@ impl RateLimiter {
         let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
         let unusual;
         let mut question = Question::blank();
-        if question.fill(message).is_none() {
+        if question.fill(message, text_before_others(message)).is_none() {
             unusual = CheckMessage::read(Fields::of(message)).map_err(malformed)?;
             if unusual.has_key {
                 let request = CheckLimitRequest::decode(message).map_err(malformed)?;

@@ -276,7 +276,16 @@ impl Metrics {
 }
 
 /// The outcome and the scope that brought it about, by their numbers.
+#[inline]
 fn classify(checked: &Checked<'_>) -> (usize, usize) {
+    if checked.decision.all_fit {
+        return (labels::ALLOWED, 0);
+    }
+    classify_violation(checked)
+}
+
+#[inline(never)]
+fn classify_violation(checked: &Checked<'_>) -> (usize, usize) {
     let scope_of = |place: usize| {
         let breadth = checked.stack.limits[place].scope.breadth();
         usize::from(breadth) + 1

@@ -1,5 +1,7 @@
 //! Parts of a message that are written again and again.
 
+use super::write::Packed;
+
 /// What a part may take up to be kept.
 const ROOM: usize = 64;
 /// Two of them, a field of up to 16 bytes between, and what stands before a message.
@@ -34,11 +36,11 @@ impl Kept {
         });
     }
 
-    /// Appends a message within the message: what is kept here, a [packed](super::write::packed) field, and what is kept
+    /// Appends a message within the message: what is kept here, a [packed](super::write::Packed) field, and what is kept
     /// there. Not so if any of it is too long.
     #[inline]
-    pub(crate) fn write_with(&self, field: u8, middle: (u128, usize), end: &Self, out: &mut Vec<u8>) -> bool {
-        let (Some(first), (bytes, second), Some(third)) = (self.length, middle, end.length) else {
+    pub(crate) fn write_with(&self, field: u8, middle: Packed, end: &Self, out: &mut Vec<u8>) -> bool {
+        let (Some(first), second, Some(third)) = (self.length, middle.length, end.length) else {
             return false;
         };
         let length = first + second + third;
@@ -54,7 +56,7 @@ impl Kept {
         whole[0] = field << 3 | 2;
         whole[1] = length_byte;
         whole[2..2 + ROOM].copy_from_slice(&self.bytes);
-        whole[2 + first..2 + first + 16].copy_from_slice(&bytes.to_le_bytes());
+        whole[2 + first..2 + first + 16].copy_from_slice(&middle.bytes.to_le_bytes());
         whole[2 + first + second..2 + first + second + ROOM].copy_from_slice(&end.bytes);
         out.truncate(start + 2 + length);
         true
@@ -96,7 +98,7 @@ mod tests {
                     out.extend_from_slice(&second);
                 });
                 let mut out = vec![7];
-                let packed = write::packed(4, number).unwrap();
+                let packed = Packed::number(4, number).unwrap();
                 if head.write_with(8, packed, &tail, &mut out) {
                     assert_eq!(out, expected, "{} {number} {}", first.len(), second.len());
                     written += 1;
@@ -107,6 +109,6 @@ mod tests {
             }
         }
         assert!(written > 20, "{written}");
-        assert_eq!(write::packed(4, 1 << 56), None);
+        assert_eq!(Packed::number(4, 1 << 56), None);
     }
 }

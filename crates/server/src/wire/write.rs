@@ -25,17 +25,48 @@ fn short_varint(number: u64) -> (u64, usize) {
     (spread(number) | marks, more + 1)
 }
 
-/// The bytes of a field with a number, and how many they are, for whoever lays them down elsewhere. A number of 56 bits and
-/// more does not come so.
-#[inline]
-pub(crate) fn packed(field: u8, number: u64) -> Option<(u128, usize)> {
-    match number {
-        0 => Some((0, 0)),
-        1..0x0100_0000_0000_0000 => {
-            let (bytes, length) = short_varint(number);
-            Some((u128::from(bytes) << 8 | u128::from(field << 3), length + 1))
+/// Fields of up to 16 bytes together, for whoever lays them down in one go or elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Packed {
+    pub(crate) bytes: u128,
+    pub(crate) length: usize,
+}
+
+impl Packed {
+    /// A number. One of 56 bits and more does not come so.
+    #[inline]
+    pub(crate) fn number(field: u8, number: u64) -> Option<Self> {
+        match number {
+            0 => Some(Self { bytes: 0, length: 0 }),
+            _ => Self::some_number(field, number),
         }
-        _ => None,
+    }
+
+    /// A number that is there, whatever it is.
+    #[inline]
+    pub(crate) fn some_number(field: u8, number: u64) -> Option<Self> {
+        let (bytes, length) = (number < 1 << 56).then(|| short_varint(number))?;
+        Some(Self {
+            bytes: u128::from(bytes) << 8 | u128::from(field << 3),
+            length: length + 1,
+        })
+    }
+
+    /// Both, one after the other.
+    #[inline]
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes | other.bytes << (8 * self.length),
+            length: self.length + other.length,
+        }
+    }
+
+    /// Appends them.
+    #[inline]
+    pub(crate) fn write(self, out: &mut Vec<u8>) {
+        let end = out.len() + self.length;
+        out.extend_from_slice(&self.bytes.to_le_bytes());
+        out.truncate(end);
     }
 }
 

@@ -5,7 +5,7 @@ use tollgate_proto::v1::CheckLimitRequest;
 use tonic::Code;
 
 use crate::asker::Asker;
-use crate::common::{Server, file_of, hourly};
+use crate::common::{Server, file_of, hourly, wait_for};
 
 fn server() -> Server {
     Server::start(
@@ -175,6 +175,33 @@ fn checks_that_there_is_more_to_keep_their_places_in_a_batch() {
         let status = status.unwrap_err();
         assert!(status.message().starts_with(expected), "{status:?}");
     }
+}
+
+#[test]
+fn what_a_batch_used_is_noted_for_the_app_that_used_it() {
+    let policies = file_of(&[hourly("org", "org", 5, ""), hourly("app", "app", 3, "")]);
+    let server = Server::start(&format!("orgs: [{{orgId: noted}}]\n{policies}"), &[]);
+    let asker = Asker::of(&server);
+    let looked = CheckLimitRequest {
+        dry_run: Some(true),
+        ..of("noted", "b")
+    };
+    let checks = vec![
+        of("noted", "a"),
+        looked,
+        of("noted", "b"),
+        of("noted", "b"),
+        of("noted", "a"),
+    ];
+    asker.check_all(checks).unwrap();
+    let admin = server.platform_admin();
+    let told = wait_for("usage to be told", || {
+        let statement = admin.get("/v1/orgs/noted/quotas/statement").expect(200);
+        (statement["allowed"] == 4).then_some(statement)
+    });
+    let items = told["items"].as_array().unwrap().iter();
+    let by_app: Vec<_> = items.map(|item| (&item["appId"], &item["allowed"])).collect();
+    assert_eq!(by_app, [(&json!("a"), &json!(2)), (&json!("b"), &json!(2))]);
 }
 
 #[test]
