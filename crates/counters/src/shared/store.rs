@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tollgate_core::{Decision, Timestamp};
+use tollgate_core::{Decision, Level, Timestamp};
 
 use super::call::Reply;
 use super::crowd::{Crowd, Place};
@@ -198,6 +198,11 @@ impl SharedStore {
         }
         .fetch_add(1, Ordering::Relaxed);
         Ok(fallback)
+    }
+
+    /// Gives back what levels cost, as far as this node [can](Node::give_back).
+    pub fn give_back(&self, levels: &[Level<'_>]) {
+        self.node.give_back(levels, (self.clock)());
     }
 
     /// Gives back what lies idle, a slice at a time; at the end all of it.

@@ -1,5 +1,6 @@
 //! A node whose calls go to a slot as soon as they are made, or when a test says so.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use tollgate_core::{Algorithm, Calendar, CounterKey, Decision, KeySeed, Level, Mode, Rule};
@@ -84,6 +85,8 @@ pub struct Fleet {
     pub node: Node<Patient>,
     pub slot: Slot,
     pub now: Micros,
+    /// Whether the last request that was decided without the store was let through.
+    pub allowed: Cell<bool>,
 }
 
 impl Fleet {
@@ -94,6 +97,7 @@ impl Fleet {
             node,
             slot: Slot::installed(SERVER),
             now: 0,
+            allowed: Cell::new(false),
         }
     }
 
@@ -114,15 +118,24 @@ impl Fleet {
             details: &Stack(limits),
         };
         let mut decision = Decision::pending();
-        self.node
-            .decide(
-                &asked,
-                Claim::default(),
-                &mut || self.clock(),
-                &mut || Patient,
-                &mut decision,
-            )
-            .unwrap()
+        let step = self.node.decide(
+            &asked,
+            Claim::default(),
+            &mut || self.clock(),
+            &mut || Patient,
+            &mut decision,
+        );
+        self.allowed.set(decision.allowed);
+        step.unwrap()
+    }
+
+    /// Gives so much back to a limit's counter.
+    pub fn give_back(&self, limit: &Limit, amount: u64) {
+        let level = Level {
+            cost: amount,
+            ..limit.level()
+        };
+        self.node.give_back(&[level], self.clock());
     }
 
     /// The next call to a home.

@@ -8,4 +8,5 @@
 
 mod fleet;
 mod refusals;
+mod returns;
 mod revisions;

@@ -303,8 +303,9 @@ impl Engine {
         Err(Undecided::Waits(wait))
     }
 
-    /// Gives back what a request costs, no more than was used, and says what there is then. Only counters in this
-    /// process can be given something back, and quotas that a ledger keeps can't.
+    /// Gives back what a request costs, no more than was used, and says what there is then. In a fleet that is no more than
+    /// was spent of what this node holds on lease, and there may be nothing to say. Quotas that a ledger keeps are given
+    /// nothing back.
     pub fn give_back<'s>(
         &self,
         snapshot: &'s Snapshot,
@@ -312,9 +313,6 @@ impl Engine {
         now: Timestamp,
         commit: Commit,
     ) -> Option<Together<'s>> {
-        if self.shared.get().is_some() {
-            return None;
-        }
         let mut joined = Joined::resolve(snapshot, std::slice::from_ref(part), now);
         let mut stack = joined.join(snapshot, 0);
         if commit == Commit::Charge {
@@ -327,7 +325,10 @@ impl Engine {
                 .copied()
                 .filter(|level| !kept(level))
                 .collect();
-            self.store.give_back(&levels, now);
+            match self.shared.get() {
+                Some(shared) => shared.give_back(&levels),
+                None => self.store.give_back(&levels, now),
+            }
         }
         for level in &mut stack.levels {
             level.cost = 0;
@@ -336,7 +337,12 @@ impl Engine {
             stack,
             ..Checked::blank(snapshot, now)
         };
-        self.decide_here(&mut checked, Commit::DryRun).ok()?;
+        if self.shared.get().is_some() {
+            self.begin(&mut checked, Whose::Several(&joined), Commit::DryRun)
+                .ok()?;
+        } else {
+            self.decide_here(&mut checked, Commit::DryRun).ok()?;
+        }
         Some(joined.decided(checked))
     }
 }

@@ -25,6 +25,7 @@ mod losses;
 mod lost_replies;
 mod outages;
 mod replicas;
+mod returns;
 mod scopes;
 mod throttles;
 mod told;

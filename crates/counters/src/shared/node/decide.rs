@@ -63,7 +63,7 @@ impl<W: Waiter> Node<W> {
                     {
                         charges.borrow_mut().push(Charge { place, end, began });
                     }
-                    deadline = deadline.min(pool.spend(level.cost, now));
+                    deadline = deadline.min(pool.spend(level.cost, now, asked.charges.is_some()));
                 }
             }
             then = clock();

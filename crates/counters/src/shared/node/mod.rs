@@ -321,6 +321,18 @@ impl<W: Waiter> Node<W> {
         told
     }
 
+    /// Gives each level's cost back, no more than this node has spent of leases that it still holds, and a counter that
+    /// several watch once.
+    pub fn give_back(&self, levels: &[Level<'_>], now: Mono) {
+        let mut locked = self.lock(levels.iter().map(|level| level.home));
+        for (place, level) in levels.iter().enumerate() {
+            let first = levels[..place].iter().all(|before| before.key != level.key);
+            if first && let Some(pool) = locked.pool(level) {
+                pool.give_back(level.cost, now);
+            }
+        }
+    }
+
     /// What a line's counters are told from others by.
     pub fn tag(&self, home: u64) -> Option<Arc<str>> {
         let shard = self.shards[shard_index(home)].0.lock();

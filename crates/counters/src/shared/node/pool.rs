@@ -13,6 +13,8 @@ use super::size::{Sizes, nanos};
 pub(super) struct Lease {
     pub(super) id: LeaseId,
     pub(super) left: u64,
+    /// What was spent of it at once and is on no record by which it may go back.
+    pub(super) spent: u64,
     /// Nothing of it is spent from then on.
     pub(super) deadline: Mono,
     /// When it was asked for.
@@ -146,12 +148,15 @@ impl Pool {
     }
 
     /// Spends tokens that are held, those that end first, and says when the first of the touched leases ends.
-    pub(super) fn spend(&mut self, cost: u64, now: Mono) -> Mono {
+    pub(super) fn spend(&mut self, cost: u64, now: Mono, on_record: bool) -> Mono {
         let (mut owed, mut deadline) = (cost, Mono::MAX);
         for lease in self.leases.iter_mut().filter(|lease| lease.is_live(now)) {
             let taken = lease.left.min(owed);
             if taken > 0 {
                 lease.left -= taken;
+                if !on_record {
+                    lease.spent += taken;
+                }
                 lease.last = now;
                 deadline = deadline.min(lease.deadline);
                 owed -= taken;
@@ -160,6 +165,17 @@ impl Pool {
         debug_assert_eq!(owed, 0, "more was spent than is held");
         self.note_spent(cost);
         deadline
+    }
+
+    /// Puts back what was spent, no more than was of leases that have not ended. It is as if it had not been spent yet.
+    pub(super) fn give_back(&mut self, amount: u64, now: Mono) {
+        let mut rest = amount;
+        for lease in self.leases.iter_mut().filter(|lease| lease.is_live(now)) {
+            let back = lease.spent.min(rest);
+            lease.left += back;
+            lease.spent -= back;
+            rest -= back;
+        }
     }
 
     /// Takes tokens that are held out of their leases, for a request that is not decided yet, and says when the

@@ -127,6 +127,7 @@ impl<W: Waiter> Node<W> {
             pool.leases.push(Lease {
                 id: lend.lease,
                 left: amount,
+                spent: 0,
                 deadline,
                 sent: flight.sent,
                 lent: done.now,
