@@ -1,5 +1,9 @@
 //! What is stored of one counter.
 
+use std::ops::Range;
+
+use crate::time::Timestamp;
+
 /// Three words whose meaning belongs to the counter's algorithm. A counter that was never touched is all
 /// zeros, so an absent one and a new one are the same thing.
 ///
@@ -22,6 +26,12 @@ impl Cell {
     #[inline]
     pub fn owing(debt: u128, at: u64) -> Self {
         Self([debt as u64, (debt >> 64) as u64, at])
+    }
+
+    /// Whether a bucket's cell owes one of these debts, and its own time is not ahead of the clock.
+    #[inline]
+    pub fn owes_within(self, debts: &Range<u128>, now: Timestamp) -> bool {
+        self.0[2] <= now.nanos() && debts.contains(&self.debt())
     }
 
     /// What a bucket's cell owes.

@@ -1,5 +1,7 @@
 //! A limit's numbers, ready to be computed with.
 
+use std::ops::Range;
+
 use crate::bucket;
 use crate::calendar::{Calendar, Period};
 use crate::cell::Cell;
@@ -193,6 +195,17 @@ impl Rule {
             Algorithm::SlidingCounter => sliding_counter::reset(cell, now),
             Algorithm::SlidingLog => log::reset(self, cell, now),
         }
+    }
+
+    /// What a bucket owes whose reset is among these times; `None` for what is no bucket.
+    pub fn debts_until(&self, resets: &Range<Nanos>) -> Option<Range<u128>> {
+        let bucket = matches!(self.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+        // It is reset when it has drained, which takes a part of a nanosecond as long as a whole one.
+        let first = |time: Nanos| match time {
+            0 => 0,
+            time => (time - 1).saturating_mul(self.limit.into()).saturating_add(1),
+        };
+        (bucket && self.limit > 0).then(|| first(resets.start)..first(resets.end))
     }
 
     /// The time until `cost` would fit if nothing else came; `None` if it never will. A log answers for

@@ -4,7 +4,6 @@
 //! one has to wait is gone on with afterwards; orgs don't wait for each other.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use bytes::Bytes;
 use tollgate_catalog::snapshot::Snapshot;
@@ -43,15 +42,16 @@ impl RateLimiter {
             })?;
         }
         let mut out = message::begin(questions.len() * DECISION_BYTES);
-        let mut written: Vec<Range<usize>> = Vec::with_capacity(questions.len());
+        // Where what is decided later belongs.
+        let mut gaps: Vec<usize> = Vec::new();
         let mut waiting: HashMap<Option<&str>, Chain> = HashMap::new();
         let mut seen = Seen::default();
         let mut series = Series::of(&self.plane, &snapshot, now);
         for (place, question) in questions.iter().enumerate() {
-            let start = out.len();
             let org = question.check.org;
             if let Some(chain) = waiting.get_mut(&org) {
                 chain.places.push(place);
+                gaps.push(out.len());
             } else {
                 let headers = self.headers(question.with_headers);
                 let decided = series.decide(&question.check, question.commit, |checked| {
@@ -64,26 +64,25 @@ impl RateLimiter {
                     Err(Undecided::Waits(wait)) => {
                         let places = vec![place];
                         waiting.insert(org, Chain { wait, places });
+                        gaps.push(out.len());
                     }
                     Err(undecided) => write_no_decision(undecided, &mut out),
                 }
             }
-            written.push(start..out.len());
         }
         drop(series);
         if waiting.is_empty() {
             return Ok(message::end(out));
         }
         let late = Box::pin(self.go_on(&questions, waiting, &snapshot, now)).await;
-        let mut late = late.into_iter();
-        let mut whole = message::begin(questions.len() * DECISION_BYTES);
-        for range in written {
-            if range.is_empty() {
-                whole.extend(late.next().into_iter().flat_map(|(_, item)| item));
-            } else {
-                whole.extend_from_slice(&out[range]);
-            }
+        let mut whole = Vec::with_capacity(questions.len() * DECISION_BYTES);
+        let mut copied = 0;
+        for (gap, (_, item)) in gaps.into_iter().zip(late) {
+            whole.extend_from_slice(&out[copied..gap]);
+            whole.extend(item);
+            copied = gap;
         }
+        whole.extend_from_slice(&out[copied..]);
         Ok(message::end(whole))
     }
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use tollgate_catalog::snapshot::Limit;
-use tollgate_core::{Mode, Nanos, Retry, Timestamp};
+use tollgate_core::{Level, Mode, Nanos, Outcome, Retry, Timestamp};
 use tollgate_proto::Message;
 use tollgate_proto::v1::{CheckLimitResponse, Denial, Problem as ProblemMessage};
 
@@ -27,29 +27,31 @@ pub(super) struct Seen<'s> {
 
 #[derive(Default)]
 struct SeenLevel<'s> {
-    limit: Option<&'s Limit>,
-    head: Kept,
-    /// What the tail says, and for which times to a reset it says so.
-    tail_of: Option<(Timestamp, Mode, bool)>,
+    /// What it was of, but for what remained and the time to its reset.
+    of: Option<(&'s Limit, Timestamp, Mode, bool)>,
+    /// The times to a reset for which the rest is the same, and the debts of a bucket that lead to those.
     resets: Range<Nanos>,
-    tail: Kept,
+    debts: Option<Range<u128>>,
+    written: Kept,
 }
 
 /// What is told of a level.
-struct Told<'s> {
+struct Told<'a, 's> {
     limit: &'s Limit,
+    level: &'a Level<'s>,
+    outcome: &'a Outcome,
     now: Timestamp,
-    mode: Mode,
-    fits: bool,
-    remaining: u64,
-    reset: Nanos,
 }
 
-impl Told<'_> {
+impl<'s> Told<'_, 's> {
     fn write(&self, out: &mut Vec<u8>) {
         self.write_head(out);
-        write::number(4, self.remaining, out);
+        write::number(4, self.outcome.remaining, out);
         self.write_tail(out);
+    }
+
+    fn reset(&self) -> Nanos {
+        self.outcome.reset(self.level, self.now)
     }
 
     /// The fields before what remains.
@@ -61,28 +63,49 @@ impl Told<'_> {
 
     /// The fields after what remains.
     fn write_tail(&self, out: &mut Vec<u8>) {
-        write_reset(self.now, self.reset, out);
-        write::text(7, mode_name(self.mode).as_bytes(), out);
-        write::number(8, (!self.fits).into(), out);
+        write_reset(self.now, self.reset(), out);
+        write::text(7, mode_name(self.level.mode).as_bytes(), out);
+        write::number(8, (!self.outcome.fits).into(), out);
+    }
+
+    #[inline]
+    fn of(&self) -> (&'s Limit, Timestamp, Mode, bool) {
+        (self.limit, self.now, self.level.mode, self.outcome.fits)
     }
 }
 
 impl<'s> SeenLevel<'s> {
     /// Appends a level, of which most was said before. Not so if it is longer than what is remembered.
     #[inline]
-    fn write_again(&mut self, told: &Told<'s>, out: &mut Vec<u8>) -> bool {
-        if !self.limit.is_some_and(|seen| std::ptr::eq(seen, told.limit)) {
-            self.limit = Some(told.limit);
-            self.head.renew(|out| told.write_head(out));
+    fn write_again(&mut self, told: &Told<'_, 's>, out: &mut Vec<u8>) -> bool {
+        let Some(remaining) = Packed::number(4, told.outcome.remaining) else {
+            return false;
+        };
+        if self.says_the_same_of(told) && self.written.write_with(remaining, out) {
+            return true;
         }
-        let tail_of = Some((told.now, told.mode, told.fits));
-        if self.tail_of != tail_of || !self.resets.contains(&told.reset) {
-            self.tail_of = tail_of;
-            self.resets = told_alike(told.now, told.reset);
-            self.tail.renew(|out| told.write_tail(out));
+        self.of = Some(told.of());
+        self.resets = told_alike(told.now, told.reset());
+        self.debts = told.level.rule.debts_until(&self.resets);
+        let (head, tail) = (
+            |out: &mut _| told.write_head(out),
+            |out: &mut _| told.write_tail(out),
+        );
+        self.written.renew(8, head, remaining, tail);
+        self.written.write_with(remaining, out)
+    }
+
+    #[inline]
+    fn says_the_same_of(&self, told: &Told<'_, 's>) -> bool {
+        let Some((limit, now, mode, fits)) = self.of else {
+            return false;
+        };
+        let same = std::ptr::eq(limit, told.limit)
+            && (now, mode, fits) == (told.now, told.level.mode, told.outcome.fits);
+        same && match &self.debts {
+            Some(debts) => told.outcome.cell.owes_within(debts, told.now),
+            None => self.resets.contains(&told.reset()),
         }
-        let remaining = Packed::number(4, told.remaining);
-        remaining.is_some_and(|remaining| self.head.write_with(8, remaining, &self.tail, out))
     }
 }
 
@@ -102,11 +125,9 @@ pub(super) fn write_decision<'s>(
     for (place, ((limit, level), outcome)) in limits.zip(&decision.outcomes).enumerate() {
         let told = Told {
             limit,
+            level,
+            outcome,
             now: checked.now,
-            mode: level.mode,
-            fits: outcome.fits,
-            remaining: outcome.remaining,
-            reset: outcome.reset(level, checked.now),
         };
         let seen = seen.as_mut().and_then(|seen| seen.levels.get_mut(place));
         if !seen.is_some_and(|seen| seen.write_again(&told, out)) {
@@ -219,6 +240,7 @@ fn millis(nanos: Nanos) -> u64 {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use tollgate_core::{Algorithm, Cell, Rule};
 
     use super::*;
 
@@ -234,6 +256,25 @@ mod tests {
             let alike = told_alike(now, reset);
             prop_assert!(alike.contains(&reset));
             prop_assert_eq!(alike.contains(&other), told(reset) == told(other));
+        }
+
+        #[test]
+        fn debts_that_lead_to_the_same_reset_are_all_that_do(
+            (limit, window) in (1..5_000_u64, 1..3_000_000_u64),
+            (debt, other) in (0..20_000_000_000_u128, 0..20_000_000_000_u128),
+            near in any::<bool>(),
+        ) {
+            let rule = Rule::new(Algorithm::TokenBucket, limit, None, window);
+            let now = Timestamp::from_nanos(1_700_000_000_000_000_000);
+            let reset = |debt| rule.reset(Cell::owing(debt, now.nanos()), now);
+            let resets = told_alike(now, reset(debt));
+            let debts = rule.debts_until(&resets).unwrap();
+            // Those around the ends make the difference.
+            let other = if near { debts.end.saturating_sub(other % 3) } else { other };
+            for debt in [debt, other, debts.start, debts.start.saturating_sub(1)] {
+                let owes = Cell::owing(debt, now.nanos()).owes_within(&debts, now);
+                prop_assert_eq!(owes, resets.contains(&reset(debt)), "{}", debt);
+            }
         }
     }
 }

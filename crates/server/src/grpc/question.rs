@@ -1,6 +1,7 @@
 //! A check that was read: what is asked, and how the answer is to look.
 
 use tollgate_catalog::Request as Check;
+use tollgate_catalog::model::check_id;
 use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
@@ -54,10 +55,10 @@ impl<'r> Question<'r> {
                     let end = message.len() - fields.left();
                     let text = whole.get(end - bytes.len()..end)?;
                     match number {
-                        1 => check.org = Check::id("orgId", Some(text)).ok()?,
-                        2 => check.app = Check::id("appId", Some(text)).ok()?,
-                        3 => check.key = Check::id("keyId", Some(text)).ok()?,
-                        4 => check.user = Check::id("userId", Some(text)).ok()?,
+                        1 => check.org = Some(id(text)?),
+                        2 => check.app = Some(id(text)?),
+                        3 => check.key = Some(id(text)?),
+                        4 => check.user = Some(id(text)?),
                         5 => check.ip = Some(Check::address(text).ok()?),
                         _ => check.endpoint = Some(Endpoint::parse(text).ok()?),
                     }
@@ -70,6 +71,11 @@ impl<'r> Question<'r> {
         }
         Some(())
     }
+}
+
+#[inline]
+fn id(text: &str) -> Option<&str> {
+    check_id(text).is_ok().then_some(text)
 }
 
 fn commit(dry_run: bool) -> Commit {

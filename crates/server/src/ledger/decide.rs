@@ -24,7 +24,11 @@ struct SoFar<'a> {
 
 impl Engine {
     /// Decides a whole stack in this process.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "every decision of a server comes by, and the call costs as much as what it does itself"
+    )]
+    #[inline(always)]
     pub(crate) fn check_within<'s>(
         &self,
         ledger: &Ledger,
