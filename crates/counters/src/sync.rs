@@ -19,9 +19,9 @@ mod patience {
     use std::cell::Cell;
     use std::time::{Duration, Instant};
 
-    /// Pauses of a processor between two tries, at first and at most: about 0.1 and 50 microseconds.
+    /// Pauses of a processor between two tries, at first and at most: about 0.1 and 200 microseconds.
     pub(super) const LEAST: u32 = 8;
-    const MOST: u32 = 4096;
+    const MOST: u32 = 16384;
     /// With less time than this from one decision to the next, handing the lock over costs more than it gains.
     const BUSY: Duration = Duration::from_nanos(400);
     /// How many decisions a judgement takes: one alone may just have met cold caches or an interrupt.
