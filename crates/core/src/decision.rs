@@ -59,15 +59,11 @@ impl Decision {
         self.outcomes.clear();
     }
 
-    /// Looks whether the next level has room, and says what came of it.
-    #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
-    #[inline(always)]
-    pub fn look(&mut self, level: &Level<'_>, cell: Cell, now: Timestamp) -> &Outcome {
+    /// Looks whether the next level has room.
+    pub fn look(&mut self, level: &Level<'_>, cell: Cell, now: Timestamp) {
         let outcome = Outcome::of(level, cell, now);
         self.allowed &= outcome.passes(level);
         self.outcomes.push(outcome);
-        let last = self.outcomes.len() - 1;
-        &self.outcomes[last]
     }
 
     /// Charges every level that has room, or is soft, if the stack is allowed.

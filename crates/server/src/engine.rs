@@ -4,13 +4,13 @@
 //! simulate`, tests and benchmarks.
 
 mod apart;
+mod checked;
 mod fleet;
 mod lease;
 mod throttle;
 mod together;
 mod wait;
 
-use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -21,7 +21,6 @@ use tollgate_catalog::model::PolicySet;
 use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{CounterKey, Decision, Former, KeySeed, Level, Mode, Timestamp};
 use tollgate_counters::shared::SharedStore;
-use tollgate_counters::shared::node::Charges;
 use tollgate_counters::{Commit, Holds, MemoryStore, OfLedger, StoreFull, Within};
 
 use crate::clock;
@@ -31,6 +30,7 @@ use crate::reservations::{Actual, Bill, Records};
 
 pub use apart::Held;
 pub(crate) use apart::Selection;
+pub use checked::Checked;
 pub use throttle::{Throttling, Unthrottled};
 pub(crate) use together::Joined;
 pub use together::{Part, Resumed, Together};
@@ -62,22 +62,6 @@ pub struct Engine {
     pub(crate) shadow_all: bool,
 }
 
-/// A decided request.
-pub struct Checked<'s> {
-    /// What applied.
-    pub stack: Stack<'s>,
-    /// What was decided.
-    pub decision: Decision,
-    /// When.
-    pub now: Timestamp,
-    /// A fallback decided, because the shared store is away.
-    pub degraded: bool,
-    /// What was charged here, if that may be given back.
-    pub held: Option<Box<Holds>>,
-    /// The same where a fleet counts, by the places of the stack.
-    pub charges: Option<Box<RefCell<Charges>>>,
-}
-
 /// Where a decision goes, and what it charges if that may be given back.
 pub(crate) struct Deciding<'a> {
     pub(crate) decision: &'a mut Decision,
@@ -89,43 +73,6 @@ pub(crate) struct Deciding<'a> {
 struct Said {
     at: Timestamp,
     degraded: bool,
-}
-
-impl<'s> Checked<'s> {
-    /// Nothing that was resolved or decided yet.
-    #[inline]
-    pub fn blank(snapshot: &'s Snapshot, now: Timestamp) -> Self {
-        Self {
-            stack: snapshot.blank(),
-            decision: Decision::pending(),
-            now,
-            degraded: false,
-            held: None,
-            charges: None,
-        }
-    }
-}
-
-impl Checked<'_> {
-    /// Nothing that was decided yet. The stack may be another request's.
-    #[inline]
-    fn renew(&mut self, now: Timestamp) {
-        self.decision.renew();
-        self.now = now;
-        self.degraded = false;
-        self.held = None;
-        self.charges = None;
-    }
-
-    fn was_said(&mut self, said: Said) {
-        self.now = said.at;
-        self.degraded = said.degraded;
-    }
-
-    /// The policy that refuses.
-    pub fn binding_id(&self) -> Option<&str> {
-        self.decision.binding.map(|place| &*self.stack.limits[place].id)
-    }
 }
 
 impl Engine {
