@@ -78,8 +78,9 @@ pub(super) async fn of_org(Path(org): Path<String>, ask: Ask) -> Result<Response
 }
 
 async fn shown_as_asked(ask: &Ask, org: Option<&str>) -> Result<Response, Problem> {
+    let asked = asked(ask)?;
     match ask.query.get("format").map(String::as_str) {
-        None | Some("json") => Ok(page(ask, org).await?.into_response()),
+        None | Some("json") => Ok(page(ask, org, asked).await?.into_response()),
         Some("jsonl") => export(ask, org).await,
         Some(_) => Err(Problem::bad_request("`format` can only be json or jsonl.")),
     }
@@ -102,7 +103,8 @@ pub(super) async fn verify(ask: Ask) -> Answered {
     })))
 }
 
-async fn page(ask: &Ask, org: Option<&str>) -> Answered {
+/// Before which row the page begins, and how many it has at most.
+fn asked(ask: &Ask) -> Result<(i64, i64), Problem> {
     let (cursor, limit) = ask.page()?;
     let before = match cursor {
         "" => i64::MAX,
@@ -112,6 +114,10 @@ async fn page(ask: &Ask, org: Option<&str>) -> Answered {
             .filter(|_| cursor.bytes().all(|byte| byte.is_ascii_digit()))
             .ok_or_else(|| Problem::bad_request("`cursor` is not one of this list."))?,
     };
+    Ok((before, limit))
+}
+
+async fn page(ask: &Ask, org: Option<&str>, (before, limit): (i64, i64)) -> Answered {
     let rows = ask
         .plane
         .catalogue

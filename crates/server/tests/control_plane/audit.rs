@@ -100,6 +100,11 @@ fn an_export_comes_in_pieces_and_is_whole() {
     assert_eq!(export("/v1/orgs/globex/audit?format=jsonl"), own);
     let none = export("/v1/orgs/initech/audit?format=jsonl");
     assert_eq!(none, Vec::<Value>::new());
+    // It has no pages, and still what can't be a page is a mistake.
+    assert_eq!(export("/v1/orgs/globex/audit?format=jsonl&limit=1&cursor=2"), own);
+    for slip in ["limit=", "limit=0", "limit=many", "cursor=G"] {
+        admin.get(&format!("/v1/audit?format=jsonl&{slip}")).problem(400);
+    }
 }
 
 #[test]

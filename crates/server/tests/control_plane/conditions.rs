@@ -190,7 +190,7 @@ fn a_key_is_for_one_request_of_one_caller() {
     with(&admin, "PUT", "/v1/orgs/new", key, &json!({"tier": "silver"})).problem(422);
     admin.set("/v1/tiers/silver", &json!({}));
     with(&admin, "PUT", "/v1/orgs/new", key, &json!({"tier": "silver"})).expect(201);
-    for bad in ["", &"x".repeat(256), "é"] {
+    for bad in ["", &"x".repeat(256), "é", "a\tb"] {
         with(&admin, "PUT", "/v1/tiers/x", ("Idempotency-Key", bad), &json!({})).problem(400);
     }
 }

@@ -106,7 +106,7 @@ pub(super) fn components() -> Map<String, Value> {
         query(
             "format",
             json!({"type": "string", "enum": ["json", "jsonl"], "default": "json"}),
-            "`jsonl` exports all, one row a line, oldest first.",
+            "`jsonl` exports all, one row a line, oldest first, whatever `limit` and `cursor` say.",
         ),
         query(
             "statementFormat",
