@@ -21,7 +21,7 @@ fn capacity(rule: &Rule) -> u128 {
 /// before the draining, since a denial is not written back and must not hold up the refill that it promised.
 #[inline]
 pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp, overdraw: bool) -> Cell {
-    let at = cell.0[2];
+    let at = cell.as_of();
     let then = now.nanos().max(at);
     let mut owed = cell.debt();
     if !overdraw {
@@ -39,14 +39,14 @@ pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {
 #[inline]
 pub(crate) fn charge(rule: &Rule, cell: Cell, cost: u64) -> Cell {
     let owed = cell.debt() + u128::from(cost) * u128::from(rule.window_ns);
-    Cell::owing(owed.min(MAX_DEBT), cell.0[2])
+    Cell::owing(owed.min(MAX_DEBT), cell.as_of())
 }
 
 /// The cell had `tokens` not been taken.
 #[inline]
 pub(crate) fn uncharge(rule: &Rule, cell: Cell, tokens: u64) -> Cell {
     let returned = u128::from(tokens) * u128::from(rule.window_ns);
-    Cell::owing(cell.debt().saturating_sub(returned), cell.0[2])
+    Cell::owing(cell.debt().saturating_sub(returned), cell.as_of())
 }
 
 /// What it holds but for what it owes, of which a part of a token is as good as a whole one.
@@ -82,13 +82,13 @@ pub(crate) fn turn(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> Nanos 
 /// Whether it owes no more than it holds, and its own time is not ahead of the clock.
 #[inline]
 pub(crate) fn is_within(rule: &Rule, cell: Cell, now: Timestamp) -> bool {
-    cell.0[2] <= now.nanos() && cell.debt() <= capacity(rule)
+    cell.as_of() <= now.nanos() && cell.debt() <= capacity(rule)
 }
 
 /// How far the cell's own time is ahead of a clock that stepped back.
 #[inline]
 fn lag(cell: Cell, now: Timestamp) -> Nanos {
-    now.until_nanos(cell.0[2])
+    now.until_nanos(cell.as_of())
 }
 
 #[inline]

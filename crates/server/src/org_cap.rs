@@ -7,8 +7,8 @@ use tollgate_counters::{Commit, MemoryStore};
 /// Orgs that are counted at a time. Who finds no room is let ask: that costs no more than the limiter is made for.
 const MOST_ORGS: usize = 262_144;
 const SECOND_NS: u64 = 1_000_000_000;
-/// How many groups of counters a sweep looks at.
-const SWEEP_GROUPS: usize = 64;
+/// How many places of counters a sweep looks at.
+const SWEEP_PLACES: usize = 512;
 
 /// A cap on the decisions that each org may ask for.
 pub struct OrgCap {
@@ -52,6 +52,6 @@ impl OrgCap {
 
     /// Forgets some idle orgs.
     pub fn sweep(&self, now: Timestamp) {
-        self.store.sweep(SWEEP_GROUPS, now);
+        self.store.sweep(SWEEP_PLACES, now);
     }
 }

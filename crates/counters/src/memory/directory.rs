@@ -34,17 +34,18 @@ struct Cursor {
     group: usize,
 }
 
-pub(super) struct Directory {
+/// Its cells have the first `WORDS` of their words, `SLOTS` of them in a group.
+pub(super) struct Directory<const WORDS: usize, const SLOTS: usize> {
     /// The segment of each prefix of `depth` bits.
     prefixes: Vec<u32>,
     depth: u32,
-    segments: Vec<Segment>,
+    segments: Vec<Segment<WORDS, SLOTS>>,
     /// How many bits of prefix each segment's cells share.
     depths: Vec<u32>,
     cursor: Cursor,
 }
 
-impl Default for Directory {
+impl<const WORDS: usize, const SLOTS: usize> Default for Directory<WORDS, SLOTS> {
     fn default() -> Self {
         Self {
             prefixes: vec![0],
@@ -56,7 +57,7 @@ impl Default for Directory {
     }
 }
 
-impl Directory {
+impl<const WORDS: usize, const SLOTS: usize> Directory<WORDS, SLOTS> {
     /// Prefixes come from 32 bits; past this many a segment just grows, slower to rebuild but right.
     const MAX_DEPTH: u32 = 24;
 
@@ -74,6 +75,17 @@ impl Directory {
     #[inline]
     pub(super) fn get(&self, at: Place) -> Cell {
         self.segments[at.segment()].get(at.slot())
+    }
+
+    /// Whether a cell is still where it was found.
+    pub(super) fn is_at(&self, at: Place, identity: Identity) -> bool {
+        let segment = self.segments.get(at.segment());
+        segment.is_some_and(|segment| segment.is_at(at.slot(), identity))
+    }
+
+    /// Forgets a cell that was found.
+    pub(super) fn remove(&mut self, at: Place) {
+        self.segments[at.segment()].remove(at.slot());
     }
 
     /// The tick from which on a cell may be forgotten.
@@ -94,7 +106,7 @@ impl Directory {
     /// Adds a cell that is not there yet.
     pub(super) fn insert(&mut self, identity: Identity, cell: Cell, expires: u32) {
         let mut segment = self.segment_of(identity);
-        if self.segments[segment as usize].len() >= Segment::MAX
+        if self.segments[segment as usize].len() >= Segment::<WORDS, SLOTS>::MAX
             && self.depths[segment as usize] < Self::MAX_DEPTH
         {
             self.split(segment);
@@ -103,10 +115,10 @@ impl Directory {
         self.segments[segment as usize].insert(identity, cell, expires);
     }
 
-    /// Looks at up to `groups` groups from where the last sweep stopped, and hands each cell that has
+    /// Looks at up to `places` places, but whole groups, from where the last sweep stopped, and hands each cell that has
     /// expired to `forgotten`. Returns whether it came round to the beginning.
-    pub(super) fn sweep(&mut self, groups: usize, now_tick: u32, mut forgotten: impl FnMut(Cell)) -> bool {
-        for _ in 0..groups {
+    pub(super) fn sweep(&mut self, places: usize, now_tick: u32, mut forgotten: impl FnMut(Cell)) -> bool {
+        for _ in 0..places.div_ceil(SLOTS) {
             let segment = &mut self.segments[self.cursor.segment];
             segment.sweep(self.cursor.group, now_tick, &mut forgotten);
             self.cursor.group += 1;
@@ -168,19 +180,19 @@ mod tests {
 
     #[test]
     fn holds_many_segments_and_sweeps_them_in_slices() {
-        let mut directory = Directory::default();
+        let mut directory = Directory::<2, 2>::default();
         for n in 0..50_000 {
-            directory.insert(identity(n), Cell([u64::from(n), 0, 0]), n % 2);
+            directory.insert(identity(n), Cell([u64::from(n), 0, 0]), 10 + n % 2);
         }
         assert!(directory.segments.len() > 10);
         assert!(
             directory
                 .segments
                 .iter()
-                .all(|segment| segment.len() <= Segment::MAX)
+                .all(|segment| segment.len() <= Segment::<2, 2>::MAX)
         );
         let mut forgotten = 0;
-        while !directory.sweep(100, 0, |cell| {
+        while !directory.sweep(100, 10, |cell| {
             assert_eq!(cell.0[0] % 2, 0);
             forgotten += 1;
         }) {}

@@ -7,6 +7,7 @@
 
 use tollgate_core::{Algorithm, Cell, CounterKey, Identity, Level, Mode, Rule, Timestamp, Whence};
 
+use super::directory::Place;
 use super::shard::{Found, Shard};
 use super::tick::{TICK_NS, tick, tick_after};
 
@@ -62,6 +63,10 @@ impl Front {
         let identity = key.identity();
         match self.hot(identity) {
             Some(place) => (Found::Hot(place as u64), self.cells[place]),
+            None if rule.algorithm == Algorithm::SlidingCounter => {
+                let (found, Cell([end, previous, current])) = self.shard.load_wide(identity);
+                (found, Cell([end, previous, current]))
+            }
             None => self.shard.load(identity),
         }
     }
@@ -96,8 +101,10 @@ impl Front {
                 self.cells[place] = cell;
                 self.expires[place] = expires;
             }
-            Found::Cell(at) => self.shard.store(at, cell, expires),
-            Found::Absent | Found::Log(_) => self.shard.keep(key.identity(), cell, expires),
+            Found::Cell(at) if cell.is_slim() => self.shard.store(at, cell, expires),
+            Found::Cell(_) | Found::Wide(_) | Found::Absent | Found::Log(_) => {
+                self.shard.keep(key.identity(), cell, expires);
+            }
         }
     }
 
@@ -123,27 +130,48 @@ impl Front {
                 }
                 true
             }
-            Found::Cell(at) => {
+            Found::Cell(at) if after.is_slim() => {
                 let expires = tick_after(level.rule.outlived_at(after, now, TICK_NS).nanos());
                 self.shard.store(at, after, expires);
-                self.others = self.others.wrapping_add(1);
-                if self.others.is_multiple_of(COOLING) {
-                    self.cool(identity);
-                }
+                self.note_other(identity);
                 true
             }
-            Found::Hot(_) | Found::Log(_) | Found::Absent => false,
+            Found::Wide(at) => self.store_wide(at, level, after, now),
+            Found::Hot(_) | Found::Cell(_) | Found::Log(_) | Found::Absent => false,
         }
     }
 
-    /// Overwrites a counter that is a log, or whose place another level of the same stack has just taken.
+    /// Overwrites a cell of three words. Another level of the same stack may just have moved it.
+    #[inline(never)]
+    fn store_wide(&mut self, at: Place, level: &Level<'_>, after: Cell, now: Timestamp) -> bool {
+        let identity = level.key.identity();
+        let expires = tick_after(level.rule.forgettable_at(after, now).nanos());
+        let stored = self.shard.store_wide(at, identity, after, expires);
+        if stored {
+            self.note_other(identity);
+        }
+        stored
+    }
+
+    /// Overwrites a counter that is a log, that needs a third word from now on, or whose place another level of the same
+    /// stack has just taken.
     #[inline(never)]
     pub(super) fn store_aside(&mut self, found: Found, level: &Level<'_>, after: &Cell, now: Timestamp) {
+        let identity = level.key.identity();
         let expires = tick_after(level.rule.forgettable_at(*after, now).nanos());
         match found {
-            Found::Hot(_) => self.shard.keep(level.key.identity(), *after, expires),
             Found::Log(at) => self.shard.note(at, expires, level.cost, now),
-            Found::Cell(_) | Found::Absent => {}
+            Found::Hot(_) | Found::Cell(_) | Found::Wide(_) => self.shard.keep(identity, *after, expires),
+            Found::Absent => {}
+        }
+    }
+
+    /// Counts a cell that was written and is not hot.
+    #[inline]
+    fn note_other(&mut self, identity: Identity) {
+        self.others = self.others.wrapping_add(1);
+        if self.others.is_multiple_of(COOLING) {
+            self.cool(identity);
         }
     }
 
@@ -153,7 +181,7 @@ impl Front {
         match found {
             Found::Absent => {}
             Found::Log(at) => self.shard.take_back(at, level.cost.min(cell.0[0])),
-            Found::Cell(_) | Found::Hot(_) => {
+            Found::Cell(_) | Found::Wide(_) | Found::Hot(_) => {
                 let overdraw = level.mode == Mode::Soft;
                 let cell = level.rule.advance(cell, level.calendar, now, overdraw);
                 let less = level.rule.uncharge(cell, level.cost);
@@ -171,7 +199,7 @@ impl Front {
     pub(super) fn amend(&mut self, found: Found, cell: Cell) {
         match found {
             Found::Hot(place) => self.cells[hot_place(place)] = cell,
-            Found::Cell(_) | Found::Absent | Found::Log(_) => self.shard.amend(found, cell),
+            Found::Cell(_) | Found::Wide(_) | Found::Absent | Found::Log(_) => self.shard.amend(found, cell),
         }
     }
 
@@ -220,13 +248,13 @@ impl Front {
     }
 
     /// Forgets counters that are as good as untouched, looking at a bounded slice. Returns how many went.
-    pub(super) fn sweep(&mut self, groups: usize, now: Timestamp) -> usize {
+    pub(super) fn sweep(&mut self, places: usize, now: Timestamp) -> usize {
         for place in 0..HOT {
             if self.heat[place] > 0 && self.expires[place] <= tick(now) {
                 self.write_back(place);
             }
         }
-        self.shard.sweep(groups, tick(now))
+        self.shard.sweep(places, tick(now))
     }
 
     /// So many cells that are not hot were written: those that are cool down, and the last may take the place of one that

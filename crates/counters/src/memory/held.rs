@@ -112,7 +112,7 @@ impl Front {
             let unused = u128::from(tokens) * u128::from(window_ns);
             let back = self.close(held.key, held.ticket, unused.min(owed));
             if let Some((found, cell)) = found {
-                self.amend(found, Cell::owing(owed - back, cell.0[2]));
+                self.amend(found, Cell::owing(owed - back, cell.as_of()));
             }
         } else if let Some((found, cell)) = found
             && let Some(cell) = held.whence.less(cell, tokens, now)

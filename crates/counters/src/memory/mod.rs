@@ -92,11 +92,11 @@ pub struct MemoryStore {
 }
 
 const SHARD_BITS: u32 = 8;
-/// Groups of cells looked at for each insertion: more than insertions can fill, so that a store
+/// Places of cells looked at for each insertion: more than insertions can fill, so that a store
 /// under churn cleans up after itself even if nobody calls [`MemoryStore::sweep`].
-const SWEEP_AT_INSERT: usize = 1;
-/// Groups looked at before a decision is refused for want of room.
-const SWEEP_WHEN_FULL: usize = 64;
+const SWEEP_AT_INSERT: usize = 6;
+/// Places looked at before a decision is refused for want of room.
+const SWEEP_WHEN_FULL: usize = 384;
 
 /// The locked shards of a stack.
 trait Locked {
@@ -383,13 +383,13 @@ impl MemoryStore {
         }
     }
 
-    /// Forgets counters that are as good as untouched in the next shard, looking at no more than `groups`
-    /// groups. Called in the background, again and again.
-    pub fn sweep(&self, groups: usize, now: Timestamp) {
+    /// Forgets counters that are as good as untouched in the next shard, looking at no more than `places`
+    /// places of each kind of cell. Called in the background, again and again.
+    pub fn sweep(&self, places: usize, now: Timestamp) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         let mut shard = self.shards[next].0.lock();
         let before = shard.weight();
-        let gone = shard.sweep(groups, now);
+        let gone = shard.sweep(places, now);
         self.account(before, shard.weight(), gone);
     }
 

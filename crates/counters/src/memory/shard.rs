@@ -13,19 +13,29 @@ use super::directory::{Directory, Place};
 pub(super) enum Found {
     /// Untouched so far.
     Absent,
-    /// A cell.
+    /// A cell of two words.
     Cell(Place),
+    /// A cell that needs all three.
+    Wide(Place),
     /// A cell beside the lock, by its number.
     Hot(u64),
     /// A log, by its entry.
     Log(Place),
 }
 
+/// Groups of two entries of 32 bytes.
+type Slim = Directory<2, 2>;
+/// Groups of six entries of 40 bytes.
+type Wide = Directory<3, 6>;
+
 #[derive(Default)]
 pub(super) struct Shard {
-    cells: Directory,
+    /// Most counters do without their third word.
+    slim: Slim,
+    /// Those that do not. One that comes to need it moves here, and stays.
+    wide: Wide,
     /// The entries of sliding logs; a cell's first word is the log's place in `logs`.
-    log_entries: Directory,
+    log_entries: Slim,
     logs: Vec<Log>,
     free_logs: Vec<usize>,
     /// Of buckets that may be given something back.
@@ -47,10 +57,30 @@ impl Shard {
     #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
     #[inline(always)]
     pub(super) fn load(&self, identity: Identity) -> (Found, Cell) {
-        match self.cells.find(identity) {
+        match self.slim.find(identity) {
             Some((place, cell)) => (Found::Cell(place), cell),
-            None => (Found::Absent, Cell::default()),
+            // Taken apart, so that it is written down only where it comes from a call, and not for every counter.
+            None => match self.find_wide(identity) {
+                Some((place, Cell([first, second, third]))) => {
+                    (Found::Wide(place), Cell([first, second, third]))
+                }
+                None => (Found::Absent, Cell::default()),
+            },
         }
+    }
+
+    /// The same for a counter that is hardly ever slim.
+    #[inline(never)]
+    pub(super) fn load_wide(&self, identity: Identity) -> (Found, Cell) {
+        match self.wide.find(identity) {
+            Some((place, cell)) => (Found::Wide(place), cell),
+            None => self.load(identity),
+        }
+    }
+
+    #[inline(never)]
+    fn find_wide(&self, identity: Identity) -> Option<(Place, Cell)> {
+        self.wide.find(identity)
     }
 
     /// The same for a log, of which a decision on `cost` needs a summary.
@@ -72,10 +102,19 @@ impl Shard {
         (Found::Log(place), summary)
     }
 
-    /// Overwrites a cell that was found.
+    /// Overwrites a cell of two words that was found.
     #[inline]
     pub(super) fn store(&mut self, place: Place, after: Cell, expires: u32) {
-        self.cells.set(place, after, expires);
+        self.slim.set(place, after, expires);
+    }
+
+    /// Overwrites one of three, if it is still there.
+    pub(super) fn store_wide(&mut self, place: Place, identity: Identity, after: Cell, expires: u32) -> bool {
+        let there = self.wide.is_at(place, identity);
+        if there {
+            self.wide.set(place, after, expires);
+        }
+        there
     }
 
     /// Notes in a log that was found what it admits.
@@ -91,14 +130,20 @@ impl Shard {
 
     /// Finds a cell that belongs to no log.
     pub(super) fn find(&self, identity: Identity) -> Option<(Found, Cell)> {
-        let (place, cell) = self.cells.find(identity)?;
-        Some((Found::Cell(place), cell))
+        match self.load(identity) {
+            (Found::Absent, _) => None,
+            found => Some(found),
+        }
     }
 
     /// Adds a cell that is not there yet.
     pub(super) fn add(&mut self, identity: Identity, cell: Cell, expires: u32) {
         self.weight += 1;
-        self.cells.insert(identity, cell, expires);
+        if cell.is_slim() {
+            self.slim.insert(identity, cell, expires);
+        } else {
+            self.wide.insert(identity, cell, expires);
+        }
     }
 
     /// Takes back what a log admitted last.
@@ -121,26 +166,44 @@ impl Shard {
         self.weight -= before - log_weight(log);
     }
 
-    /// Overwrites a cell that was found, which expires when it did.
+    /// Overwrites a cell that was found with one that counts less, and needs no word that it had not. It expires when it
+    /// did.
     pub(super) fn amend(&mut self, found: Found, cell: Cell) {
-        if let Found::Cell(place) = found {
-            self.cells.amend(place, cell);
+        match found {
+            Found::Cell(place) => self.slim.amend(place, cell),
+            Found::Wide(place) => self.wide.amend(place, cell),
+            Found::Absent | Found::Hot(_) | Found::Log(_) => {}
         }
     }
 
     /// Overwrites a cell that is there, wherever it is by now.
     pub(super) fn keep(&mut self, identity: Identity, cell: Cell, expires: u32) {
-        if let Some((place, _)) = self.cells.find(identity) {
-            self.cells.set(place, cell, expires);
+        match self.load(identity).0 {
+            Found::Cell(place) if cell.is_slim() => self.slim.set(place, cell, expires),
+            Found::Cell(place) => {
+                self.slim.remove(place);
+                self.wide.insert(identity, cell, expires);
+            }
+            Found::Wide(place) => self.wide.set(place, cell, expires),
+            Found::Absent | Found::Hot(_) | Found::Log(_) => {}
         }
     }
 
     /// What is known of a cell and when it expires, which from now on is kept elsewhere: here it expires when it is said to.
     pub(super) fn lend(&mut self, identity: Identity, until: u32) -> Option<(Cell, u32)> {
-        let (place, cell) = self.cells.find(identity)?;
-        let expires = self.cells.expires(place);
-        self.cells.set(place, cell, until);
-        Some((cell, expires))
+        match self.load(identity) {
+            (Found::Cell(place), cell) => {
+                let expires = self.slim.expires(place);
+                self.slim.set(place, cell, until);
+                Some((cell, expires))
+            }
+            (Found::Wide(place), cell) => {
+                let expires = self.wide.expires(place);
+                self.wide.set(place, cell, until);
+                Some((cell, expires))
+            }
+            _ => None,
+        }
     }
 
     /// Adds a counter that was absent. A log begins with all that its summary says is used.
@@ -164,9 +227,10 @@ impl Shard {
     }
 
     /// Forgets counters that are as good as untouched, looking at a bounded slice. Returns how many went.
-    pub(super) fn sweep(&mut self, groups: usize, now_tick: u32) -> usize {
+    pub(super) fn sweep(&mut self, places: usize, now_tick: u32) -> usize {
         let mut gone = 0;
-        self.cells.sweep(groups, now_tick, |_| gone += 1);
+        self.slim.sweep(places, now_tick, |_| gone += 1);
+        self.wide.sweep(places, now_tick, |_| gone += 1);
         self.weight -= gone;
         let Self {
             log_entries,
@@ -175,7 +239,7 @@ impl Shard {
             weight,
             ..
         } = self;
-        log_entries.sweep(groups, now_tick, |cell| {
+        log_entries.sweep(places, now_tick, |cell| {
             let index = log_index(cell);
             let log = std::mem::take(&mut logs[index]);
             *weight -= 1 + log_weight(&log);

@@ -13,9 +13,9 @@ use crate::org_cap::OrgCap;
 use crate::reservations::{Keys, Reservations};
 use crate::settings::Settings;
 
-/// How often a slice of the counters is swept, and how many groups of cells it looks at.
+/// How often a slice of the counters is swept, and how many places of cells it looks at.
 const SWEEP_EVERY: Duration = Duration::from_millis(20);
-const SWEEP_GROUPS: usize = 512;
+const SWEEP_PLACES: usize = 4096;
 
 /// How often an org may ask, if that is limited. The kill switch refuses nothing.
 pub(super) fn org_cap(
@@ -33,7 +33,7 @@ pub(super) fn org_cap(
 /// Forgets counters that are as good as untouched.
 pub(super) fn sweep_counters(engine: &Arc<Engine>, stopped: &watch::Receiver<bool>) {
     let swept = engine.store.clone();
-    let swept = move || swept.sweep(SWEEP_GROUPS, clock::now());
+    let swept = move || swept.sweep(SWEEP_PLACES, clock::now());
     tokio::spawn(sweep(swept, stopped.clone()));
 }
 

@@ -52,10 +52,9 @@ impl Page {
         if leased == 0 {
             return rule.advance(self.cell, Calendar::utc(), Timestamp::from_nanos(stamp), false);
         }
-        let Cell([low, high, at]) = self.cell;
+        let at = self.cell.as_of();
         let parts = |tokens: u64| u128::from(tokens) * u128::from(rule.window_ns);
-        let owed = u128::from(low) | u128::from(high) << 64;
-        let owed = owed.min(parts(rule.capacity) + parts(leased));
+        let owed = self.cell.debt().min(parts(rule.capacity) + parts(leased));
         let drained = u128::from(rule.limit) * u128::from(stamp.saturating_sub(at));
         Cell::owing(owed.saturating_sub(drained).max(parts(leased)), at.max(stamp))
     }
@@ -170,7 +169,7 @@ impl Book {
         if excess > 0 {
             // No part of a token more, either.
             let owed = u128::from(rule.capacity - room) * u128::from(rule.window_ns);
-            page.cell = Cell::owing(owed, page.cell.0[2]);
+            page.cell = Cell::owing(owed, page.cell.as_of());
         }
         if !leases.is_empty() {
             // All of it until the last of it ends, with what may have been out when its own past was lost.

@@ -28,8 +28,8 @@ const BUILT_IN: &str = include_str!("limits.yaml");
 /// Counters held at most, some four megabytes of them. Who finds no room is let through: a wrong token is no better for
 /// it.
 const MAX_COUNTERS: usize = 65_536;
-/// How many groups of counters a sweep looks at.
-const SWEEP_GROUPS: usize = 64;
+/// How many places of counters a sweep looks at.
+const SWEEP_PLACES: usize = 512;
 
 /// What limits the control plane.
 pub struct Limits {
@@ -81,7 +81,7 @@ impl Limits {
 
     /// Forgets some idle counters.
     pub fn sweep(&self) {
-        self.engine.store.sweep(SWEEP_GROUPS, clock::now());
+        self.engine.store.sweep(SWEEP_PLACES, clock::now());
     }
 
     fn take(&self, request: &Request<'_>) -> Result<(), Limited> {
