@@ -78,11 +78,6 @@ impl Shard {
         }
     }
 
-    #[inline(never)]
-    fn find_wide(&self, identity: Identity) -> Option<(Place, Cell)> {
-        self.wide.find(identity)
-    }
-
     /// The same for a log, of which a decision on `cost` needs a summary.
     #[inline(never)]
     pub(super) fn load_log(
@@ -100,6 +95,12 @@ impl Shard {
         let summary = log.summary(rule, cost, now);
         self.weight -= before - log_weight(log);
         (Found::Log(place), summary)
+    }
+
+    /// Kept apart from [`Self::load`], which is inlined for the others' sake.
+    #[inline(never)]
+    fn find_wide(&self, identity: Identity) -> Option<(Place, Cell)> {
+        self.wide.find(identity)
     }
 
     /// Overwrites a cell of two words that was found.
