@@ -10,6 +10,7 @@ mod dips;
 mod directory;
 mod formers;
 mod front;
+mod group;
 mod held;
 mod journal;
 mod segment;

@@ -9,109 +9,7 @@
 
 use tollgate_core::{Cell, Identity};
 
-/// An entry's expiry says, too, whether there is one.
-const EMPTY: u32 = 0;
-/// A removed entry of a group that was once full: look-ups must go on past it.
-const GRAVE: u32 = 1;
-/// The first tick that is one: what expires in the seconds after the epoch does so a little later.
-const FIRST: u32 = 2;
-
-/// The parts of the identity stand apart, so that no gap is left between them.
-#[derive(Clone, Copy)]
-struct Entry<const WORDS: usize> {
-    word: u64,
-    half: u32,
-    /// The tick from which on the cell may be forgotten.
-    expires: u32,
-    /// Those of the cell's words that are kept. The others are zero.
-    words: [u64; WORDS],
-}
-
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Group<const WORDS: usize, const SLOTS: usize> {
-    entries: [Entry<WORDS>; SLOTS],
-}
-
-impl<const WORDS: usize> Entry<WORDS> {
-    const NONE: Self = Self {
-        word: 0,
-        half: 0,
-        expires: EMPTY,
-        words: [0; WORDS],
-    };
-
-    #[inline]
-    fn new(identity: Identity, cell: Cell, expires: u32) -> Self {
-        let mut entry = Self {
-            word: identity.word,
-            half: identity.half,
-            ..Self::NONE
-        };
-        entry.set(cell);
-        entry.expires = expires.max(FIRST);
-        entry
-    }
-
-    #[inline]
-    fn is_taken(&self) -> bool {
-        self.expires >= FIRST
-    }
-
-    #[inline]
-    fn identity(&self) -> Identity {
-        Identity {
-            word: self.word,
-            half: self.half,
-        }
-    }
-
-    #[inline]
-    fn cell(&self) -> Cell {
-        let mut words = [0; 3];
-        words[..WORDS].copy_from_slice(&self.words);
-        Cell(words)
-    }
-
-    #[inline]
-    fn set(&mut self, cell: Cell) {
-        self.words.copy_from_slice(&cell.0[..WORDS]);
-    }
-}
-
-impl<const WORDS: usize, const SLOTS: usize> Group<WORDS, SLOTS> {
-    const NONE: Self = Self {
-        entries: [Entry::NONE; SLOTS],
-    };
-
-    /// The place of an entry, and its cell. All are compared before any is chosen, which spares a branch that can't be
-    /// foreseen. Half a word of each tells them apart, but for one look-up in a million or so.
-    #[inline]
-    fn find(&self, identity: Identity) -> Option<(usize, Cell)> {
-        let is = |index: usize| u32::from(self.entries[index].half == identity.half) << index;
-        let alike = (0..SLOTS).fold(0, |alike, index| alike | is(index));
-        let index = alike.trailing_zeros() as usize;
-        if let Some(cell) = self.at(index, identity) {
-            return Some((index, cell));
-        }
-        if alike.count_ones() > 1 {
-            return (0..SLOTS).find_map(|index| Some((index, self.at(index, identity)?)));
-        }
-        None
-    }
-
-    #[inline]
-    fn at(&self, index: usize, identity: Identity) -> Option<Cell> {
-        let entry = self.entries.get(index)?;
-        (entry.identity() == identity && entry.is_taken()).then(|| entry.cell())
-    }
-
-    /// Whether look-ups end here: it was never full.
-    #[inline]
-    fn has_gap(&self) -> bool {
-        self.entries.iter().any(|entry| entry.expires == EMPTY)
-    }
-}
+use super::group::{Entry, Group};
 
 /// Where a cell was found: its group, and in the last bits its place there. Good until the segment is next inserted into
 /// or swept.
@@ -202,7 +100,7 @@ impl<const WORDS: usize, const SLOTS: usize> Segment<WORDS, SLOTS> {
     pub(super) fn set(&mut self, at: Slot, cell: Cell, expires: u32) {
         let entry = self.entry(at);
         entry.set(cell);
-        entry.expires = expires.max(FIRST);
+        entry.expire_at(expires);
     }
 
     pub(super) fn amend(&mut self, at: Slot, cell: Cell) {
@@ -225,9 +123,7 @@ impl<const WORDS: usize, const SLOTS: usize> Segment<WORDS, SLOTS> {
 
     /// Forgets a cell that was found.
     pub(super) fn remove(&mut self, at: Slot) {
-        let full = !self.groups[at.group()].has_gap();
-        self.entry(at).expires = if full { GRAVE } else { EMPTY };
-        self.graves += usize::from(full);
+        self.graves += usize::from(self.groups[at.group()].vacate(at.index()));
         self.len -= 1;
     }
 
@@ -236,12 +132,11 @@ impl<const WORDS: usize, const SLOTS: usize> Segment<WORDS, SLOTS> {
         let Some(swept) = self.groups.get_mut(group) else {
             return;
         };
-        let full = !swept.has_gap();
-        for entry in &mut swept.entries {
+        for index in 0..SLOTS {
+            let entry = &swept.entries[index];
             if entry.is_taken() && entry.expires <= now_tick {
                 forgotten(entry.cell());
-                entry.expires = if full { GRAVE } else { EMPTY };
-                self.graves += usize::from(full);
+                self.graves += usize::from(swept.vacate(index));
                 self.len -= 1;
             }
         }
@@ -296,7 +191,7 @@ impl<const WORDS: usize, const SLOTS: usize> Segment<WORDS, SLOTS> {
         loop {
             let candidates = &mut self.groups[group].entries;
             if let Some(free) = candidates.iter_mut().find(|entry| !entry.is_taken()) {
-                self.graves -= usize::from(free.expires == GRAVE);
+                self.graves -= usize::from(free.is_grave());
                 *free = entry;
                 self.len += 1;
                 return;
@@ -341,6 +236,7 @@ fn next(group: usize, groups: usize) -> usize {
 mod tests {
     use tollgate_core::{CounterKey, KeySeed};
 
+    use super::super::group::FIRST;
     use super::*;
 
     type Slim = Segment<2, 2>;

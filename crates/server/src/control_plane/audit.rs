@@ -78,9 +78,9 @@ pub(super) async fn of_org(Path(org): Path<String>, ask: Ask) -> Result<Response
 }
 
 async fn shown_as_asked(ask: &Ask, org: Option<&str>) -> Result<Response, Problem> {
-    let asked = asked(ask)?;
+    let span = span(ask)?;
     match ask.query.get("format").map(String::as_str) {
-        None | Some("json") => Ok(page(ask, org, asked).await?.into_response()),
+        None | Some("json") => Ok(page(ask, org, span).await?.into_response()),
         Some("jsonl") => export(ask, org).await,
         Some(_) => Err(Problem::bad_request("`format` can only be json or jsonl.")),
     }
@@ -104,7 +104,7 @@ pub(super) async fn verify(ask: Ask) -> Answered {
 }
 
 /// Before which row the page begins, and how many it has at most.
-fn asked(ask: &Ask) -> Result<(i64, i64), Problem> {
+fn span(ask: &Ask) -> Result<(i64, i64), Problem> {
     let (cursor, limit) = ask.page()?;
     let before = match cursor {
         "" => i64::MAX,

@@ -25,7 +25,7 @@ pub(super) use limited::Limited;
 
 /// The limits used when no file is given.
 const BUILT_IN: &str = include_str!("limits.yaml");
-/// Counters held at most, some four megabytes of them. Who finds no room is let through: a wrong token is no better for
+/// Counters held at most, some three megabytes of them. Who finds no room is let through: a wrong token is no better for
 /// it.
 const MAX_COUNTERS: usize = 65_536;
 /// How many places of counters a sweep looks at.
