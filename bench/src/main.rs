@@ -11,6 +11,7 @@ mod baseline;
 mod catalogue;
 mod fleet;
 mod grpc;
+mod keys;
 mod ledger;
 mod memory;
 mod peers;
