@@ -17,6 +17,9 @@ use super::group::{Entry, Group};
 pub(super) struct Slot(pub(super) u32);
 
 const INDEX_BITS: u32 = 3;
+/// A rebuild leaves room for one more cell to so many that are there. Less than a step of the ladder, so that a segment
+/// which only grows is as dense as that makes it.
+const SPARE: usize = 16;
 
 impl Slot {
     #[expect(
@@ -115,8 +118,9 @@ impl<const WORDS: usize, const SLOTS: usize> Segment<WORDS, SLOTS> {
     /// Adds a cell that is not there yet.
     pub(super) fn insert(&mut self, identity: Identity, cell: Cell, expires: u32) {
         if self.len + self.graves >= Self::room(self.groups.len()) {
-            // Graves alone may have filled it: then a rebuild of the same size is enough.
-            self.rebuild(Self::groups_for(self.len + 1));
+            // Graves alone may have filled it: then a rebuild of the same size is enough, but only if it brings room for a
+            // good many more. Where cells come and go, the next rebuild would follow soon otherwise.
+            self.rebuild(Self::groups_for(self.len + self.len / SPARE + 1));
         }
         self.place(Entry::new(identity, cell, expires));
     }
@@ -278,6 +282,28 @@ mod tests {
                 assert!(segment.len() * 10 > segment.groups() * 2 * 7, "at {n}");
             }
         }
+    }
+
+    #[test]
+    fn is_not_rebuilt_again_and_again_where_cells_come_and_go() {
+        let mut segment = Slim::default();
+        let (mut next, mut rebuilds) = (0, 0);
+        // Full but for a few, whatever the number of those: one goes for each that comes.
+        while segment.len() < 2000 || segment.len() + 3 < Slim::room(segment.groups()) {
+            segment.insert(identity(next), Cell::default(), FIRST);
+            next += 1;
+        }
+        for oldest in 0..10_000 {
+            let (at, _) = segment.find(identity(oldest)).unwrap();
+            segment.remove(at);
+            let graves = segment.graves;
+            segment.insert(identity(next), Cell::default(), FIRST);
+            next += 1;
+            // An insertion fills one grave at most.
+            rebuilds += usize::from(graves > 1 && segment.graves + 1 < graves);
+        }
+        assert!(rebuilds > 0);
+        assert!(rebuilds <= 10_000 / (2000 / SPARE), "{rebuilds}");
     }
 
     #[test]
