@@ -128,8 +128,11 @@ impl<'a> From<&'a CheckLimitRequest> for CheckBody<'a> {
 impl<'a> CheckBody<'a> {
     /// Reads its JSON.
     pub fn read(json: &'a [u8]) -> Result<Self, serde_json::Error> {
-        let plain = std::str::from_utf8(json).ok().and_then(plain::read);
-        plain.map_or_else(|| read_object(json), Ok)
+        let mut body = Self::default();
+        match std::str::from_utf8(json).map(|json| plain::read(json, &mut body)) {
+            Ok(Some(())) => Ok(body),
+            _ => read_object(json),
+        }
     }
 
     /// Whether nothing is to be charged.

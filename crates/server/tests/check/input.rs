@@ -132,6 +132,11 @@ fn what_is_not_a_json_object_is_an_error() {
         server.check_raw(body).problem(400);
     }
     server.check_raw(&b"{\"orgId\":\"\xff\"}"[..]).problem(400);
+    for end in ["\t", "\n", "\r", " \t"] {
+        server
+            .check_raw(&*format!("{{\"orgId\":\"acme{end}\"}}"))
+            .problem(400);
+    }
     server.check_raw(&b"\xef\xbb\xbf{}"[..]).problem(400);
     assert_eq!(server.check_raw(" \n{ \"orgId\" : \"acme\" }\r\n ").status, 200);
     assert_eq!(server.left("org", &json!({"orgId": "acme"})), 999);
