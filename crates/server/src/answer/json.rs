@@ -28,18 +28,14 @@ pub fn write_decision(checked: &Checked<'_>, out: &mut Vec<u8>) {
     push(out, b",\"delayMs\":");
     millis(out, decision.delay);
     push(out, b",\"degraded\":");
-    push(out, if checked.degraded { b"true" } else { b"false" });
+    flag(out, checked.degraded);
     push(out, b",\"limits\":[");
     for (place, outcome) in decision.outcomes.iter().enumerate() {
         let (limit, level) = (checked.stack.limits[place], &checked.stack.levels[place]);
-        push(
-            out,
-            if place == 0 {
-                b"{\"policyId\":\""
-            } else {
-                b",{\"policyId\":\""
-            },
-        );
+        if place > 0 {
+            push(out, b",");
+        }
+        push(out, b"{\"policyId\":\"");
         // An id is plain by its grammar.
         push(out, limit.id.as_bytes());
         push(out, b"\",\"scope\":");
@@ -53,9 +49,11 @@ pub fn write_decision(checked: &Checked<'_>, out: &mut Vec<u8>) {
         millis(out, reset);
         push(out, b",\"resetAt\":\"");
         rfc3339(checked.now, reset, out);
-        push(out, b"\",\"mode\":\"");
-        push(out, mode_name(level.mode).as_bytes());
-        push(out, b"\",\"violated\":");
+        match level.mode {
+            Mode::Enforce => push(out, b"\",\"mode\":\"enforce\",\"violated\":"),
+            Mode::Shadow => push(out, b"\",\"mode\":\"shadow\",\"violated\":"),
+            Mode::Soft => push(out, b"\",\"mode\":\"soft\",\"violated\":"),
+        }
         flag(out, !outcome.fits);
         push(out, b"}");
     }
@@ -77,7 +75,11 @@ fn push(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 fn flag(out: &mut Vec<u8>, flag: bool) {
-    push(out, if flag { b"true" } else { b"false" });
+    if flag {
+        push(out, b"true");
+    } else {
+        push(out, b"false");
+    }
 }
 
 fn number(out: &mut Vec<u8>, number: u64) {

@@ -51,19 +51,20 @@ fn jitter(spread: u64, checked: &Checked<'_>) -> Nanos {
 }
 
 /// The end of the year 9999.
-const LAST_MILLI: i64 = 253_402_300_799_999;
+const LAST_MILLI: u64 = 253_402_300_799_999;
 
 /// An instant as RFC 3339 in UTC, with milliseconds only where there are some; times past the year 9999 show
 /// as its end.
+#[expect(clippy::cast_possible_truncation, reason = "days, and seconds of a day")]
 pub fn rfc3339(at: Timestamp, extra: Nanos, out: &mut Vec<u8>) {
     let millis = millis_up(Nanos::from(at.nanos()) + extra);
-    let Some(millis) = i64::try_from(millis).ok().filter(|millis| *millis <= LAST_MILLI) else {
+    let Some(millis) = u64::try_from(millis).ok().filter(|millis| *millis <= LAST_MILLI) else {
         out.extend_from_slice(b"9999-12-31T23:59:59.999Z");
         return;
     };
-    let (seconds, millis) = (millis / 1000, millis % 1000);
-    let (year, month, day) = civil_from_days(seconds / 86_400);
-    let second = seconds % 86_400;
+    let (seconds, millis) = (millis / 1000, (millis % 1000) as u32);
+    let (year, month, day) = civil_from_days((seconds / 86_400) as u32);
+    let second = (seconds % 86_400) as u32;
     let mut text = *b"0000-00-00T00:00:00.000Z";
     for (at, value) in [
         (0, year / 100),
@@ -74,37 +75,38 @@ pub fn rfc3339(at: Timestamp, extra: Nanos, out: &mut Vec<u8>) {
         (14, second / 60 % 60),
         (17, second % 60),
     ] {
-        two_digits(&mut text[at..at + 2], value);
+        text[at..at + 2].copy_from_slice(two_digits(value));
     }
     if millis == 0 {
         text[19] = b'Z';
         out.extend_from_slice(&text[..20]);
     } else {
-        two_digits(&mut text[20..22], millis / 10);
-        text[22] = digit(millis % 10);
+        text[20..22].copy_from_slice(two_digits(millis / 10));
+        text[22] = two_digits(millis % 10)[1];
         out.extend_from_slice(&text);
     }
 }
 
-fn two_digits(text: &mut [u8], value: i64) {
-    text[0] = digit(value / 10);
-    text[1] = digit(value % 10);
-}
+/// The digits of each number below a hundred.
+static TWO_DIGITS: [[u8; 2]; 100] = {
+    let mut all = [[b'0'; 2]; 100];
+    let mut at = 0_u8;
+    while at < 100 {
+        all[at as usize] = [b'0' + at / 10, b'0' + at % 10];
+        at += 1;
+    }
+    all
+};
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a single digit"
-)]
-fn digit(value: i64) -> u8 {
-    b'0' + value as u8
+#[inline]
+fn two_digits(value: u32) -> &'static [u8; 2] {
+    &TWO_DIGITS[(value % 100) as usize]
 }
 
 /// The date of a day since the epoch, by arithmetic on 400-year eras: cheaper than a calendar for every answer.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
+fn civil_from_days(days: u32) -> (u32, u32, u32) {
     let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
+    let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * of_year + 2) / 153;
@@ -114,7 +116,7 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     } else {
         month_from_march - 9
     };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+    (year_of_era + era * 400 + u32::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `tollgate simulate`: recorded requests on virtual time, decided by the very engine that serves live ones.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -40,8 +40,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let engine = engine(&args.policies)?;
     let other = args.compare.as_deref().map(self::engine).transpose()?;
     let recording = Recording::open(&args.requests)?;
-    let mut out = BufWriter::with_capacity(1 << 18, std::io::stdout().lock());
-    let mut line = Vec::with_capacity(2048);
+    let mut out = Lines::default();
     let mut summary = Summary::default();
     let mut changes = Changes::default();
     let snapshot = engine.snapshot();
@@ -67,11 +66,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if args.summary_only {
             return Ok(());
         }
-        write_line(body, &checked, &mut line);
-        out.write_all(&line)
-            .map_err(|error| format!("standard output: {error}"))
+        out.add(body, &checked)
     })?;
-    out.flush().map_err(|error| format!("standard output: {error}"))?;
+    out.flush()?;
     let changes = args.compare.is_some().then_some(changes);
     if args.json {
         eprintln!("{}", summary.json(changes.as_ref()));
@@ -91,22 +88,44 @@ fn engine(path: &Path) -> Result<Engine, String> {
         .map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems).to_string())
 }
 
-fn write_line(body: &CheckBody<'_>, checked: &Checked<'_>, line: &mut Vec<u8>) {
-    line.clear();
-    line.extend_from_slice(b"{\"at\":");
-    match body.at() {
-        Some(At::Millis(millis)) => line.extend_from_slice(itoa::Buffer::new().format(*millis).as_bytes()),
-        Some(At::Rfc3339(text)) => {
-            // A time that could be read has no characters to escape.
-            line.push(b'"');
-            line.extend_from_slice(text.as_bytes());
-            line.push(b'"');
+/// Decisions on their way to standard output.
+#[derive(Default)]
+struct Lines(Vec<u8>);
+
+impl Lines {
+    /// So many bytes are written at once.
+    const MANY: usize = 1 << 18;
+
+    fn add(&mut self, body: &CheckBody<'_>, checked: &Checked<'_>) -> Result<(), String> {
+        let Self(lines) = self;
+        lines.extend_from_slice(b"{\"at\":");
+        match body.at() {
+            Some(At::Millis(millis)) => {
+                lines.extend_from_slice(itoa::Buffer::new().format(*millis).as_bytes());
+            }
+            Some(At::Rfc3339(text)) => {
+                // A time that could be read has no characters to escape.
+                lines.push(b'"');
+                lines.extend_from_slice(text.as_bytes());
+                lines.push(b'"');
+            }
+            None => lines.extend_from_slice(b"null"),
         }
-        None => line.extend_from_slice(b"null"),
+        lines.push(b',');
+        write_decision(checked, lines);
+        lines.extend_from_slice(b"}\n");
+        if lines.len() >= Self::MANY {
+            self.flush()?;
+        }
+        Ok(())
     }
-    line.push(b',');
-    write_decision(checked, line);
-    line.extend_from_slice(b"}\n");
+
+    fn flush(&mut self) -> Result<(), String> {
+        let mut out = std::io::stdout().lock();
+        let written = out.write_all(&self.0).and_then(|()| out.flush());
+        self.0.clear();
+        written.map_err(|error| format!("standard output: {error}"))
+    }
 }
 
 #[derive(Default, Clone, Copy)]
