@@ -1,5 +1,6 @@
 //! The JSON of a check, and how it becomes a request. Text is borrowed from the body wherever it can be.
 
+mod fault;
 mod message;
 mod plain;
 
@@ -20,7 +21,7 @@ use crate::secret::{SecretHash, well_formed};
 pub(crate) use message::CheckMessage;
 
 /// How many scopes, descriptors or costs a request may carry.
-const MAX_ITEMS: usize = 64;
+pub(crate) const MAX_ITEMS: usize = 64;
 
 /// A check as a client writes it.
 #[derive(Debug, Default, Deserialize)]
@@ -126,12 +127,12 @@ impl<'a> From<&'a CheckLimitRequest> for CheckBody<'a> {
 }
 
 impl<'a> CheckBody<'a> {
-    /// Reads its JSON.
-    pub fn read(json: &'a [u8]) -> Result<Self, serde_json::Error> {
+    /// Reads its JSON, or says what is wrong with it.
+    pub fn read(json: &'a [u8]) -> Result<Self, String> {
         let mut body = Self::default();
         match std::str::from_utf8(json).map(|json| plain::read(json, &mut body)) {
             Ok(Some(())) => Ok(body),
-            _ => read_object(json),
+            _ => read_object(json).map_err(|error| fault::of(json, &error)),
         }
     }
 

@@ -69,7 +69,7 @@ impl<'a> Endpoint<'a> {
 
     /// An endpoint of a method and a path as they came in a request.
     pub fn of(method: Option<&'a str>, path: &'a str) -> Result<Self, EndpointError> {
-        if path.len() > MAX_BYTES {
+        if path.len() > MAX_BYTES && path.find(['?', '#']).is_none_or(|end| end > MAX_BYTES) {
             return Err(EndpointError::TooLong);
         }
         let method = method.map(read_method).transpose()?;

@@ -13,13 +13,16 @@ use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
 use super::check::How;
-use super::forwarded::{client_address, either, header, path_of};
-use super::head::Head;
+use super::forwarded::{client_address, endpoint, header};
+use super::head::{Head, split_target};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Identity, Turn, Unanswered, query_value};
 use crate::answer::{Problem, write_denial, write_headers};
-use crate::check_body::identify;
+use crate::check_body::{BodyError, MAX_ITEMS, identify};
 use crate::engine::Checked;
+
+/// Where gateways ask.
+pub(super) const PATH: &str = "/v1/authorize";
 
 /// What Tollgate's own secrets begin with; other bearer tokens are the protected service's.
 const KEY_PREFIXES: [&str; 3] = ["tgk_", "tgt_", "tg_"];
@@ -30,11 +33,35 @@ pub(super) fn answer(
     turn: &Turn,
     reply: &mut Reply,
 ) -> Result<(), Unanswered> {
-    let deny_403 = match query_value(asked.head.query, "deny_status") {
-        None | Some("429") => false,
-        Some("403") => true,
-        Some(_) => return Err(Problem::bad_request("`deny_status` can only be 403 or 429.").into()),
-    };
+    match query_value(asked.head.query, "deny_status") {
+        None | Some("429") => decide(plane, asked, turn, reply),
+        Some("403") => {
+            match decide(plane, asked, turn, reply) {
+                Err(Unanswered::Problem(problem)) => reply.problem(&problem),
+                answered => answered?,
+            }
+            reply.behind_403();
+            Ok(())
+        }
+        Some(_) => Err(Problem::bad_request("`deny_status` can only be 403 or 429.").into()),
+    }
+}
+
+/// Whether a gateway asks that nothing but 401 and 403 be said of its clients' mistakes, even of such that keep its question
+/// from being read.
+pub(super) fn is_denied_by_403(request: &[u8]) -> bool {
+    let mut words = request.split(|byte| *byte == b' ');
+    let target = words.nth(1).and_then(|target| std::str::from_utf8(target).ok());
+    let parts = target.and_then(|target| split_target(target).ok());
+    parts.is_some_and(|(path, query)| path == PATH && query_value(query, "deny_status") == Some("403"))
+}
+
+fn decide(
+    plane: &DataPlane,
+    asked: &Asked<'_, '_>,
+    turn: &Turn,
+    reply: &mut Reply,
+) -> Result<(), Unanswered> {
     let identity;
     let request = if plane.trusts(asked.peer) {
         identity = plane.identity(&|name| header(asked.head, name), turn.now)?;
@@ -52,7 +79,9 @@ pub(super) fn answer(
     let how = How::Plain(Commit::Charge);
     plane.decide(turn, &request, how, turn.answer.take(), &mut checked)?;
     if !checked.decision.allowed {
-        refuse(&checked, deny_403, reply);
+        write_denial(&checked, &mut reply.body);
+        reply.status(429);
+        reply.problem_json();
     }
     write_headers(&checked, plane.styles, &mut |name, value| {
         reply.header(name, value);
@@ -66,10 +95,7 @@ fn read<'r>(
     now: Timestamp,
     identity: Option<&'r Identity>,
 ) -> Result<Request<'r>, Problem> {
-    let method = either(head, "x-forwarded-method", "x-original-method")?;
-    let path = either(head, "x-forwarded-uri", "x-original-uri")?.map(path_of);
-    let endpoint = path.map(|path| Endpoint::of(method, path)).transpose();
-    let endpoint = endpoint.map_err(|error| bad(&error.into()))?;
+    let endpoint = endpoint(head)?;
     read_caller(&|name| header(head, name), endpoint, snapshot, now, identity)
 }
 
@@ -130,56 +156,47 @@ pub(crate) fn read_caller<'r>(
         ..Request::new()
     };
     if let Some(scopes) = header("x-tollgate-scopes")? {
-        for scope in scopes.split([' ', ',']).filter(|scope| !scope.is_empty()) {
+        let scopes = scopes.split([' ', ',']).filter(|scope| !scope.is_empty());
+        if scopes.clone().count() > MAX_ITEMS {
+            let problem = "must have at most 64 items";
+            return Err(bad(&RequestError::new("x-tollgate-scopes", problem)));
+        }
+        for scope in scopes {
             check_id(scope).map_err(|problem| bad(&RequestError::new("x-tollgate-scopes", problem)))?;
             request.scopes.push(scope);
         }
     }
     if let Some(cost) = header("x-tollgate-cost")? {
         let problem = || bad(&RequestError::new("x-tollgate-cost", "must be a whole number"));
-        request.cost = cost.parse().map_err(|_| problem())?;
+        let digits = cost.bytes().all(|byte| byte.is_ascii_digit());
+        request.cost = cost.parse().ok().filter(|_| digits).ok_or_else(problem)?;
     }
     if let Some(secret) = secret {
-        identify(&mut request, secret, Some(snapshot), now)?;
+        identify(&mut request, secret, Some(snapshot), now).map_err(|error| match error {
+            BodyError::Field(error) => bad(&of_header(error)),
+            error @ BodyError::UnknownKey => error.into(),
+        })?;
     }
     if let Some(identity) = identity {
-        identity.tell(&mut request).map_err(|error| bad(&error))?;
+        identity
+            .tell(&mut request)
+            .map_err(|error| bad(&of_header(error)))?;
     }
     Ok(request)
 }
 
+/// A check's field by the header that it is here.
+fn of_header(mut error: RequestError) -> RequestError {
+    error.field = match error.field {
+        "orgId" => "x-tollgate-org",
+        "appId" => "x-tollgate-app",
+        "keyId" => "x-tollgate-key",
+        "userId" => "x-tollgate-user",
+        field => field,
+    };
+    error
+}
+
 fn bad(error: &RequestError) -> Problem {
     Problem::bad_request(format!("{error}."))
-}
-
-/// 429 with the problem as its body; for gateways that only pass on a 403, the same in two headers.
-fn refuse(checked: &Checked<'_>, deny_403: bool, reply: &mut Reply) {
-    write_denial(checked, &mut reply.body);
-    if !deny_403 {
-        reply.status(429);
-        reply.problem_json();
-        return;
-    }
-    reply.status(403);
-    reply.header("x-tollgate-status", b"429");
-    let ascii = escape_non_ascii(&String::from_utf8_lossy(&reply.body));
-    reply.header("x-tollgate-body", ascii.as_bytes());
-    reply.body.clear();
-}
-
-/// JSON in which every character beyond ASCII is an escape, so that it can be a header.
-fn escape_non_ascii(json: &str) -> String {
-    use std::fmt::Write;
-
-    let mut ascii = String::with_capacity(json.len());
-    for character in json.chars() {
-        if (' '..='~').contains(&character) {
-            ascii.push(character);
-        } else {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                let _ = write!(ascii, "\\u{unit:04x}");
-            }
-        }
-    }
-    ascii
 }

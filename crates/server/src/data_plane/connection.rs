@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use super::authorize::is_denied_by_403;
 use super::body::{self, BodyError, Chunks};
 use super::head::{Head, Length, Malformed};
 use super::reply::Reply;
@@ -152,21 +153,27 @@ impl Connection {
             Ok(None) if buffer.len() <= self.line.limits.header_bytes => {
                 return Progress::Partial(buffer.len() + 1);
             }
-            Ok(_) => return refuse(431, "The request's head is too large.", reply, outgoing),
+            Ok(_) => return refuse(431, "The request's head is too large.", buffer, reply, outgoing),
             Err(problem) => {
                 let status = match problem {
                     Malformed::TooManyHeaders => 431,
                     Malformed::Expectation => 417,
                     _ => 400,
                 };
-                return refuse(status, problem.to_string(), reply, outgoing);
+                return refuse(status, problem.to_string(), buffer, reply, outgoing);
             }
         };
         let rest = &buffer[head.size..];
         let size = match body::take(head.length, rest, chunks) {
             Ok(Some(size)) => size,
             Ok(None) if rest.len() > 4 * body::MAX_BYTES => {
-                return refuse(413, "The body's chunks take up too much room.", reply, outgoing);
+                return refuse(
+                    413,
+                    "The body's chunks take up too much room.",
+                    buffer,
+                    reply,
+                    outgoing,
+                );
             }
             Ok(None) => {
                 if head.waits && rest.is_empty() && !std::mem::replace(told, true) {
@@ -179,10 +186,16 @@ impl Connection {
             }
             Err(BodyError::TooLarge) => {
                 let detail = format!("The body is longer than {} bytes.", body::MAX_BYTES);
-                return refuse(413, detail, reply, outgoing);
+                return refuse(413, detail, buffer, reply, outgoing);
             }
             Err(BodyError::Chunks) => {
-                return refuse(400, "The body's chunks are not well-formed.", reply, outgoing);
+                return refuse(
+                    400,
+                    "The body's chunks are not well-formed.",
+                    buffer,
+                    reply,
+                    outgoing,
+                );
             }
         };
         let body = match head.length {
@@ -207,7 +220,14 @@ impl Connection {
     }
 }
 
-fn refuse(status: u16, detail: impl Into<String>, reply: &mut Reply, outgoing: &mut Vec<u8>) -> Progress {
+/// Refuses what can't be read as a request, or not whole.
+fn refuse(
+    status: u16,
+    detail: impl Into<String>,
+    request: &[u8],
+    reply: &mut Reply,
+    outgoing: &mut Vec<u8>,
+) -> Progress {
     let (error, title) = match status {
         413 => ("body_too_large", "Body too large"),
         417 => ("expectation_failed", "Expectation failed"),
@@ -221,6 +241,9 @@ fn refuse(status: u16, detail: impl Into<String>, reply: &mut Reply, outgoing: &
         title,
         detail,
     });
+    if is_denied_by_403(request) {
+        reply.behind_403();
+    }
     reply.send(false, false, outgoing);
     Progress::Broken
 }

@@ -3,31 +3,51 @@
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
+use tollgate_catalog::route::{Endpoint, EndpointError};
 
-use super::head::Head;
+use super::head::{Head, authority_end};
 use crate::answer::Problem;
 
 /// A header's value, which must be text.
 pub(super) fn header<'b>(head: &Head<'b>, name: &'static str) -> Result<Option<&'b str>, Problem> {
-    let Some(value) = head.header(name) else {
-        return Ok(None);
-    };
-    let text = std::str::from_utf8(value);
-    text.map(Some)
-        .map_err(|_| Problem::bad_request(format!("The header `{name}` is not UTF-8.")))
+    head.header(name).map(|value| text(name, value)).transpose()
 }
 
-/// One value under two names; both and different is an error.
-pub(super) fn either<'b>(
+fn text<'b>(name: &'static str, value: &'b [u8]) -> Result<&'b str, Problem> {
+    std::str::from_utf8(value).map_err(|_| Problem::bad_request(format!("The header `{name}` is not UTF-8.")))
+}
+
+/// What the client asks for, if the proxy says its URI.
+pub(super) fn endpoint<'b>(head: &Head<'b>) -> Result<Option<Endpoint<'b>>, Problem> {
+    let method = either(head, "x-forwarded-method", "x-original-method")?;
+    let Some((uri_name, uri)) = either(head, "x-forwarded-uri", "x-original-uri")? else {
+        return Ok(None);
+    };
+    // What follows the path need not even be text.
+    let path = text(uri_name, path_of(uri))?;
+    let endpoint = match method {
+        None => Endpoint::of(None, path),
+        Some((name, method)) => Endpoint::of(Some(text(name, method)?), path),
+    };
+    endpoint.map(Some).map_err(|error| match (error, method) {
+        (EndpointError::Method, Some((name, _))) => {
+            Problem::bad_request(format!("The header `{name}` is not a method."))
+        }
+        _ => Problem::bad_request(format!("The header `{uri_name}` {error}.")),
+    })
+}
+
+/// One value under two names, with the one that it has; both and different is an error.
+fn either<'b>(
     head: &Head<'b>,
     first: &'static str,
     second: &'static str,
-) -> Result<Option<&'b str>, Problem> {
-    match (header(head, first)?, header(head, second)?) {
+) -> Result<Option<(&'static str, &'b [u8])>, Problem> {
+    match (head.header(first), head.header(second)) {
         (Some(one), Some(other)) if one != other => Err(Problem::bad_request(format!(
             "The headers `{first}` and `{second}` disagree."
         ))),
-        (one, other) => Ok(one.or(other)),
+        (one, other) => Ok(one.map(|one| (first, one)).or(other.map(|other| (second, other)))),
     }
 }
 
@@ -40,13 +60,12 @@ pub(crate) fn client_address<'h>(
     let peer = peer.to_canonical();
     let is_trusted = |ip: &IpAddr| trusted.iter().any(|net| net.contains(ip));
     let mut client = peer;
-    let lines = hops.filter_map(|line| std::str::from_utf8(line).ok());
-    for hop in lines.rev().flat_map(|line| line.rsplit(',')) {
+    for hop in hops.rev().flat_map(|line| line.rsplit(|byte| *byte == b',')) {
         if !is_trusted(&client) {
             break;
         }
         // What a trusted proxy wrote can be read; anything else ends the chain at the last hop known.
-        let Some(address) = hop_address(hop.trim()) else {
+        let Some(address) = std::str::from_utf8(hop).ok().and_then(hop_address) else {
             break;
         };
         client = address;
@@ -55,6 +74,7 @@ pub(crate) fn client_address<'h>(
 }
 
 fn hop_address(hop: &str) -> Option<IpAddr> {
+    let hop = hop.trim();
     let bare = hop
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
@@ -65,12 +85,17 @@ fn hop_address(hop: &str) -> Option<IpAddr> {
         .map(|ip| ip.to_canonical())
 }
 
-/// The path of a URI that may come with scheme and authority.
-pub(super) fn path_of(uri: &str) -> &str {
-    let Some((_, rest)) = uri.split_once("://").filter(|(scheme, _)| !scheme.contains('/')) else {
-        return uri;
+/// The path of a URI that may come with scheme and authority, without query and fragment.
+fn path_of(uri: &[u8]) -> &[u8] {
+    let (path, absolute) = match authority_end(uri) {
+        Some(end) => (&uri[end..], true),
+        None => (uri, false),
     };
-    rest.find('/').map_or("/", |slash| &rest[slash..])
+    let end = path.iter().position(|byte| b"?#".contains(byte));
+    match &path[..end.unwrap_or(path.len())] {
+        b"" if absolute => b"/",
+        path => path,
+    }
 }
 
 #[cfg(test)]
@@ -78,12 +103,17 @@ mod tests {
     use super::*;
 
     fn client(peer: &str, lines: &[&str]) -> String {
-        let lines: Vec<String> = lines
-            .iter()
-            .map(|line| format!("X-Forwarded-For: {line}\r\n"))
-            .collect();
-        let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", lines.concat());
-        let head = Head::read(text.as_bytes()).unwrap().unwrap();
+        let lines: Vec<&[u8]> = lines.iter().map(|line| line.as_bytes()).collect();
+        client_of(peer, &lines)
+    }
+
+    fn client_of(peer: &str, lines: &[&[u8]]) -> String {
+        let mut text = b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec();
+        for line in lines {
+            text.extend_from_slice(&[b"X-Forwarded-For: ", *line, b"\r\n"].concat());
+        }
+        text.extend_from_slice(b"\r\n");
+        let head = Head::read(&text).unwrap().unwrap();
         let trusted = ["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
         client_address(head.all("x-forwarded-for"), peer.parse().unwrap(), &trusted).to_string()
     }
@@ -114,10 +144,31 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_path_of_an_absolute_uri() {
-        assert_eq!(path_of("/a?b"), "/a?b");
-        assert_eq!(path_of("https://host/a"), "/a");
-        assert_eq!(path_of("https://host"), "/");
-        assert_eq!(path_of("/a?u=http://b/c"), "/a?u=http://b/c");
+    fn bytes_that_are_no_text_end_the_walk_and_hide_nothing() {
+        let spoofed: &[u8] = b"\xff, 203.0.113.9";
+        assert_eq!(client_of("127.0.0.1", &[spoofed]), "203.0.113.9");
+        assert_eq!(client_of("127.0.0.1", &[b"1.2.3.4", spoofed]), "203.0.113.9");
+        assert_eq!(client_of("127.0.0.1", &[b"1.2.3.4, \xff, 10.0.0.3"]), "10.0.0.3");
+        assert_eq!(client_of("127.0.0.1", &[b"1.2.3.4", b"\xff"]), "127.0.0.1");
+    }
+
+    #[test]
+    fn takes_the_path_of_a_uri() {
+        for (uri, path) in [
+            (&b"/a?b"[..], &b"/a"[..]),
+            (b"/a#b", b"/a"),
+            (b"/a?\xff", b"/a"),
+            (b"https://host/a", b"/a"),
+            (b"https://host", b"/"),
+            (b"https://host?x=/v1/exports", b"/"),
+            (b"https://host#/v1/exports", b"/"),
+            (b"/a?u=http://b/c", b"/a"),
+            (b"/http://b/c", b"/http://b/c"),
+            (b"a?http://b/c", b"a"),
+            (b"*", b"*"),
+            (b"", b""),
+        ] {
+            assert_eq!(path_of(uri), path, "{}", uri.escape_ascii());
+        }
     }
 }

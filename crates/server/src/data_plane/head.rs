@@ -164,11 +164,13 @@ impl<'b> Head<'b> {
     }
 }
 
-fn split_target(target: &str) -> Result<(&str, Option<&str>), Malformed> {
-    let target = match target.split_once("://") {
-        // A proxy's form: scheme and host before the path.
-        Some((scheme, rest)) if !scheme.contains('/') => rest.find('/').map_or("/", |slash| &rest[slash..]),
-        _ => target,
+/// The path and the query of a target, which may come with scheme and authority as proxies are sent it.
+pub(super) fn split_target(target: &str) -> Result<(&str, Option<&str>), Malformed> {
+    let target = match authority_end(target.as_bytes()) {
+        None => target,
+        Some(end) if target[end..].starts_with('/') => &target[end..],
+        // There is no path, perhaps a query.
+        Some(end) => return Ok(("/", target[end..].strip_prefix('?'))),
     };
     if !target.starts_with('/') {
         return Err(Malformed::Target);
@@ -179,10 +181,20 @@ fn split_target(target: &str) -> Result<(&str, Option<&str>), Malformed> {
     })
 }
 
+/// Where the authority of a URI ends that begins with scheme and authority; `None` if it does not.
+pub(super) fn authority_end(uri: &[u8]) -> Option<usize> {
+    let scheme = uri.iter().position(|byte| b":/?#".contains(byte))?;
+    let rest = uri[scheme..].strip_prefix(b"://")?;
+    let length = rest.iter().position(|byte| b"/?#".contains(byte));
+    Some(scheme + 3 + length.unwrap_or(rest.len()))
+}
+
 /// Digits and nothing else, as the grammar has it: no sign, no list, no spaces within.
 fn whole_number(value: &[u8]) -> Option<usize> {
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
+    let text = std::str::from_utf8(value).ok().filter(|_| digits)?;
+    // More than can be counted is too much, but it is one length.
+    Some(text.parse().unwrap_or(usize::MAX))
 }
 
 #[cfg(test)]
@@ -212,6 +224,14 @@ mod tests {
             .unwrap()
             .unwrap();
         assert_eq!((head.path, head.keep_alive), ("/a", true));
+        for (target, path, query) in [
+            ("http://host", "/", None),
+            ("http://host?/v1/check", "/", Some("/v1/check")),
+            ("http://host/a?b=http://c/d", "/a", Some("b=http://c/d")),
+            ("/a?b=http://c/d", "/a", Some("b=http://c/d")),
+        ] {
+            assert_eq!(split_target(target), Ok((path, query)), "{target}");
+        }
         assert!(read("GET / HTTP/1.1\r\nHost").unwrap().is_none());
     }
 

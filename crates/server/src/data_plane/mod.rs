@@ -172,7 +172,7 @@ impl DataPlane {
             "/v1/settle" => self.post(asked, &turn, reply, settle::answer),
             "/v1/refund" => self.post(asked, &turn, reply, refund::answer),
             "/v1/check/batch" => self.post(asked, &turn, reply, batch::answer),
-            "/v1/authorize" => match self.admit(asked.head, Place::Gateway) {
+            authorize::PATH => match self.admit(asked.head, Place::Gateway) {
                 Ok(()) => authorize::answer(self, asked, &turn, reply),
                 Err(problem) => Err(problem.into()),
             },

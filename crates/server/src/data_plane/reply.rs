@@ -60,6 +60,20 @@ impl Reply {
         write_problem(problem, &mut self.body);
     }
 
+    /// Puts what it says behind a 403, for gateways that pass nothing else on: the status and the body in headers, a line of
+    /// ASCII. Who is not known stays 401, which they do pass on; and what Tollgate itself fails at stays what it is, since it
+    /// is for the gateway to say what happens then.
+    pub(super) fn behind_403(&mut self) {
+        if !(400..500).contains(&self.status) || self.status == 401 {
+            return;
+        }
+        let status = std::mem::replace(&mut self.status, 403);
+        self.header("x-tollgate-status", itoa::Buffer::new().format(status).as_bytes());
+        let ascii = escape_non_ascii(&String::from_utf8_lossy(&self.body));
+        self.header("x-tollgate-body", ascii.as_bytes());
+        self.body.clear();
+    }
+
     /// What it says, to be said again.
     pub(super) fn kept(&self) -> Said {
         Said {
@@ -99,6 +113,23 @@ impl Reply {
             out.extend_from_slice(&self.body);
         }
     }
+}
+
+/// JSON in which every character beyond ASCII is an escape, so that it can be a header.
+fn escape_non_ascii(json: &str) -> String {
+    use std::fmt::Write;
+
+    let mut ascii = String::with_capacity(json.len());
+    for character in json.chars() {
+        if (' '..='~').contains(&character) {
+            ascii.push(character);
+        } else {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                let _ = write!(ascii, "\\u{unit:04x}");
+            }
+        }
+    }
+    ascii
 }
 
 fn status_line(status: u16) -> &'static [u8] {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net};
 use tollgate_counters::redis::Address;
 use tollgate_counters::shared::PATIENCE;
 
@@ -185,10 +185,22 @@ fn read_networks(list: &str) -> Result<Vec<IpNet>, String> {
     let names = list.split(',').map(str::trim).filter(|name| !name.is_empty());
     let read = |name: &str| {
         let single = name.parse::<IpAddr>().map(IpNet::from);
-        let network = name.parse::<IpNet>().or(single);
+        let network = name.parse::<IpNet>().or(single).map(canonical);
         network.map_err(|_| format!("--trusted-proxies: `{name}` is not a network such as 10.0.0.0/8"))
     };
     names.map(read).collect()
+}
+
+/// An IPv4 network that is written as one inside IPv6 is that IPv4 network, as an address is.
+fn canonical(network: IpNet) -> IpNet {
+    match network {
+        IpNet::V6(mapped) if mapped.prefix_len() >= 96 => {
+            let inner = mapped.addr().to_ipv4_mapped();
+            let inner = inner.and_then(|inner| Ipv4Net::new(inner, mapped.prefix_len() - 96).ok());
+            inner.map_or(network, IpNet::V4)
+        }
+        _ => network,
+    }
 }
 
 /// Percentages in rising order, each once.

@@ -9,6 +9,12 @@ const KIND: Kind = Kind {
     command: &["caddy", "run", "--config", "Caddyfile", "--adapter", "caddyfile"],
 };
 
+/// What is changed for everybody to pass while Tollgate is away.
+const OPEN: (&str, &str) = (
+    "# handle_errors {\n\t# \treverse_proxy 127.0.0.1:9000\n\t# }",
+    "handle_errors {\n\t\treverse_proxy 127.0.0.1:9000\n\t}",
+);
+
 #[test]
 #[ignore = "needs Caddy, which ./test installs"]
 fn it_passes_on_what_tollgate_says() {
@@ -24,18 +30,17 @@ fn it_tells_tollgate_the_truth() {
 #[test]
 #[ignore = "needs Caddy, which ./test installs"]
 fn it_does_as_it_is_set_while_tollgate_is_away() {
-    suite::does_as_it_is_set_while_tollgate_is_away(
-        KIND,
-        (
-            "# handle_errors {\n\t# \treverse_proxy 127.0.0.1:9000\n\t# }",
-            "handle_errors {\n\t\treverse_proxy 127.0.0.1:9000\n\t}",
-        ),
-        502,
-    );
+    suite::does_as_it_is_set_while_tollgate_is_away(KIND, OPEN, 502);
 }
 
 #[test]
 #[ignore = "needs Caddy, which ./test installs"]
 fn it_follows_a_change() {
     suite::follows_a_change(KIND);
+}
+
+#[test]
+#[ignore = "needs Caddy, which ./test installs"]
+fn a_mistake_does_not_pass() {
+    suite::a_mistake_does_not_pass(KIND, OPEN);
 }

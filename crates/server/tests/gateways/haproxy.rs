@@ -9,6 +9,9 @@ const KIND: Kind = Kind {
     command: &["haproxy", "-f", "haproxy.cfg"],
 };
 
+/// What is changed for everybody to pass while Tollgate is away.
+const OPEN: (&str, &str) = ("TOLLGATE_AWAY closed", "TOLLGATE_AWAY open");
+
 #[test]
 #[ignore = "needs HAProxy, which ./test installs"]
 fn it_passes_on_what_tollgate_says() {
@@ -24,15 +27,17 @@ fn it_tells_tollgate_the_truth() {
 #[test]
 #[ignore = "needs HAProxy, which ./test installs"]
 fn it_does_as_it_is_set_while_tollgate_is_away() {
-    suite::does_as_it_is_set_while_tollgate_is_away(
-        KIND,
-        ("TOLLGATE_AWAY closed", "TOLLGATE_AWAY open"),
-        503,
-    );
+    suite::does_as_it_is_set_while_tollgate_is_away(KIND, OPEN, 503);
 }
 
 #[test]
 #[ignore = "needs HAProxy, which ./test installs"]
 fn it_follows_a_change() {
     suite::follows_a_change(KIND);
+}
+
+#[test]
+#[ignore = "needs HAProxy, which ./test installs"]
+fn a_mistake_does_not_pass() {
+    suite::a_mistake_does_not_pass(KIND, OPEN);
 }

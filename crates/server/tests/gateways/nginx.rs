@@ -9,6 +9,9 @@ const KIND: Kind = Kind {
     command: &["nginx", "-p", ".", "-c", "nginx.conf", "-g", "daemon off;"],
 };
 
+/// What is changed for everybody to pass while Tollgate is away.
+const OPEN: (&str, &str) = ("# error_page 500 = @open;", "error_page 500 = @open;");
+
 #[test]
 #[ignore = "needs nginx, which ./test installs"]
 fn it_passes_on_what_tollgate_says() {
@@ -24,15 +27,17 @@ fn it_tells_tollgate_the_truth() {
 #[test]
 #[ignore = "needs nginx, which ./test installs"]
 fn it_does_as_it_is_set_while_tollgate_is_away() {
-    suite::does_as_it_is_set_while_tollgate_is_away(
-        KIND,
-        ("# error_page 500 = @open;", "error_page 500 = @open;"),
-        500,
-    );
+    suite::does_as_it_is_set_while_tollgate_is_away(KIND, OPEN, 500);
 }
 
 #[test]
 #[ignore = "needs nginx, which ./test installs"]
 fn it_follows_a_change() {
     suite::follows_a_change(KIND);
+}
+
+#[test]
+#[ignore = "needs nginx, which ./test installs"]
+fn a_mistake_does_not_pass() {
+    suite::a_mistake_does_not_pass(KIND, OPEN);
 }

@@ -90,6 +90,26 @@ pub fn does_as_it_is_set_while_tollgate_is_away(kind: Kind, open: (&str, &str), 
     }
 }
 
+/// What a client does wrong is not taken for Tollgate's absence, in which everybody would pass.
+pub fn a_mistake_does_not_pass(kind: Kind, open: (&str, &str)) {
+    let (tollgate, secret, service) = world(100, &["--max-org-rate", "1"]);
+    let gateway = Gateway::start(kind, &tollgate, &service, &[open]);
+    assert_eq!(gateway.get("/", &[]).status, 200);
+    let before = service.asked();
+    let two_keys = [("x-api-key", "tgk_a"), ("authorization", "Bearer tgk_b")];
+    let refused = gateway.get("/", &two_keys);
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.text().contains("two different keys"), "{refused:?}");
+    assert_eq!(service.asked(), before);
+    // An org that asks for more decisions than it may is refused too.
+    let often = (0..20).map(|_| gateway.get("/", &[("x-api-key", &secret)]).status);
+    let often: Vec<u16> = often.collect();
+    assert!(
+        often.iter().filter(|status| **status == 429).count() > 10,
+        "{often:?}"
+    );
+}
+
 /// A changed limit counts at once.
 pub fn follows_a_change(kind: Kind) {
     let (tollgate, secret, service) = world(1, &[]);
