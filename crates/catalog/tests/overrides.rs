@@ -429,3 +429,22 @@ fn an_explanation_says_what_an_override_hides() {
     assert_eq!(note.line, 11);
     assert_eq!(day[1].limit.rule.limit, 1000);
 }
+
+/// What one org has in place of a limit by address counts by address and org, which is narrower than a user.
+#[test]
+fn what_replaces_a_limit_that_orgs_share_has_its_own_place_in_the_order() {
+    let policies = "policies:
+  - {id: by-address, scope: ip, limit: 9, window: 1h}
+  - {id: by-user, scope: user, limit: 1, window: 1h}
+overrides: [{orgId: acme, policyId: by-address, limit: 1}]
+";
+    let snapshot = snapshot(policies);
+    assert_eq!(
+        applied(&snapshot, "acme user=u ip=203.0.113.9"),
+        "by-user=1 by-address=1"
+    );
+    assert_eq!(
+        applied(&snapshot, "globex user=u ip=203.0.113.9"),
+        "by-address=9 by-user=1"
+    );
+}

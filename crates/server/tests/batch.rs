@@ -184,3 +184,35 @@ fn a_batch_carries_no_headers_of_any_one_decision() {
         Vec::<&str>::new()
     );
 }
+
+/// A quota of one org has to be asked of the ledger first; what comes behind it in the batch must not go before it where
+/// both count for one limit.
+#[test]
+fn order_is_kept_across_orgs_that_have_a_limit_in_common() {
+    let quota = "{id: day, scope: org, orgTier: Gold, limit: 100, window: day}";
+    let common = "{id: all, scope: global, limit: 1, window: 1h}";
+    let policies = format!(
+        "tiers: [{{tier: Gold}}]\norgs: [{{orgId: a, tier: Gold}}]\npolicies:\n- {quota}\n- {common}\n"
+    );
+    let server = Server::start(&policies, &[]);
+    let decisions = decisions(&server, &[json!({"orgId": "a"}), json!({"orgId": "b"})]);
+    assert_eq!(
+        (&decisions[0]["allowed"], &decisions[1]["allowed"]),
+        (&true.into(), &false.into())
+    );
+}
+
+#[test]
+fn an_item_of_an_org_that_asks_too_often_has_all_members_of_a_decision() {
+    let server = Server::start("policies: []\n", &["--max-org-rate", "1"]);
+    let decisions = decisions(&server, &vec![json!({"orgId": "acme"}); 20]);
+    let refused = decisions.last().unwrap();
+    assert_eq!(refused["allowed"], false);
+    assert_eq!(
+        (&refused["retryAfterMs"], &refused["limits"]),
+        (&1000.into(), &json!([]))
+    );
+    for member in ["scope", "policyId", "remaining", "delayMs", "degraded"] {
+        assert!(refused.get(member).is_some(), "{member}");
+    }
+}

@@ -92,6 +92,12 @@ impl Snapshot {
         limits.any(|limit| limit.policy_id() == id)
     }
 
+    /// Whether orgs have limits in common, such as one for all of them or for an address.
+    pub fn has_limits_across_orgs(&self) -> bool {
+        let mut limits = self.catalogue.sets.limits();
+        limits.any(|limit| limit.mode.is_some() && !limit.scope.within_org())
+    }
+
     /// How many orgs it knows.
     pub fn org_count(&self) -> usize {
         self.catalogue.orgs.len()

@@ -156,6 +156,9 @@ impl Catalogue {
         }
         if user.is_some() || !org.extras.is_empty() {
             push_own(user, request, now, &lookup, stack);
+        } else if !bare && !stack.limits.is_sorted_by_key(|limit| sort_key(limit)) {
+            // What an org has in place of a limit that all orgs share is narrower than that.
+            stack.sort();
         }
         if !stack.replaced.is_empty() {
             stack.leave_out_replaced();

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tollgate_catalog::model::{Dimension, Window};
-use tollgate_core::{Nanos, Period, Retry};
+use tollgate_core::{MAX_LIMIT, Nanos, Period, Retry};
 
 use crate::engine::Checked;
 
@@ -37,7 +37,7 @@ pub fn denial_message(checked: &Checked<'_>) -> String {
             let _ = write!(
                 message,
                 "The request costs {}, more than the {} that this {whose}'s {what}{on} can ever hold (policy {}).",
-                grouped(level.cost),
+                cost(level.cost),
                 grouped(limit.rule.capacity),
                 limit.id
             );
@@ -47,12 +47,16 @@ pub fn denial_message(checked: &Checked<'_>) -> String {
                 Window::Calendar(_) => format!("{what} of {}", grouped(limit.rule.limit)),
                 Window::Length(_) => what,
             };
-            let _ = write!(
-                message,
-                "This {whose} has used up its {used}{on} (policy {}). Try again in {}",
-                limit.id,
-                duration(wait)
-            );
+            let _ = match checked.decision.outcomes[place].remaining {
+                0 => write!(message, "This {whose} has used up its {used}{on}"),
+                left => write!(
+                    message,
+                    "This {whose} has only {} left of its {used}{on}, and the request costs {}",
+                    grouped(left),
+                    cost(level.cost)
+                ),
+            };
+            let _ = write!(message, " (policy {}). Try again in {}", limit.id, duration(wait));
             if limit.is_quota() {
                 let at = checked.now.saturating_add(wait);
                 let at = tollgate_core::calendar::to_jiff(at).to_zoned(checked.stack.zone.clone());
@@ -62,6 +66,14 @@ pub fn denial_message(checked: &Checked<'_>) -> String {
         }
     }
     message
+}
+
+/// What a request costs. Beyond the largest limit nobody looks at how far.
+fn cost(cost: u64) -> String {
+    if cost > MAX_LIMIT {
+        return format!("more than {}", grouped(MAX_LIMIT));
+    }
+    grouped(cost)
 }
 
 fn whose(dimensions: &[Dimension]) -> String {
@@ -91,15 +103,20 @@ pub fn grouped(number: u64) -> String {
     shown
 }
 
-/// A length of time in its two largest units, rounded up.
+/// A length of time in its two largest units, rounded up: who waits so long does not come too early.
 pub fn duration(length: Nanos) -> String {
     let millis = super::time::millis_up(length);
     if millis < 1000 {
         return format!("{millis} ms");
     }
     let seconds = super::time::seconds_up(length);
+    let least = match seconds {
+        0..3_600 => 1,
+        3_600..86_400 => 60,
+        _ => 3_600,
+    };
     let parts = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
-    let mut rest = seconds;
+    let mut rest = seconds.next_multiple_of(least);
     let mut shown = Vec::new();
     for (size, unit) in parts {
         if rest >= size && shown.len() < 2 {
@@ -124,6 +141,10 @@ mod tests {
         assert_eq!(duration(1), "1 ms");
         assert_eq!(duration(500_000_000_000), "8 min 20 s");
         assert_eq!(duration(86_400_000_000_000), "1 d");
-        assert_eq!(duration(3_600_000_000_001), "1 h");
+        assert_eq!(duration(3_599_000_000_001), "1 h");
+        assert_eq!(duration(3_600_000_000_001), "1 h 1 min");
+        assert_eq!(duration(25_749_939_000_000), "7 h 10 min");
+        assert_eq!(duration(86_399_000_000_001), "1 d");
+        assert_eq!(duration(86_400_000_000_001), "1 d 1 h");
     }
 }

@@ -153,7 +153,21 @@ impl Problem {
 
 /// Writes an error's body.
 pub fn write_problem(problem: &Problem, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"type\":\"about:blank\",\"title\":");
+    out.push(b'{');
+    write_problem_members(problem, out);
+    out.push(b'}');
+}
+
+/// Writes a refusal of a caller that asks too often for anything to be decided, with all members of a decision.
+pub fn write_too_many(problem: &Problem, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"allowed\":false,\"scope\":\"org\",\"policyId\":null,\"remaining\":null,");
+    out.extend_from_slice(b"\"retryAfterMs\":1000,\"delayMs\":0,\"degraded\":false,\"limits\":[],");
+    write_problem_members(problem, out);
+    out.push(b'}');
+}
+
+fn write_problem_members(problem: &Problem, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"\"type\":\"about:blank\",\"title\":");
     write_text(out, problem.title);
     out.extend_from_slice(b",\"status\":");
     out.extend_from_slice(itoa::Buffer::new().format(problem.status).as_bytes());
@@ -163,7 +177,6 @@ pub fn write_problem(problem: &Problem, out: &mut Vec<u8>) {
     write_text(out, problem.error);
     out.extend_from_slice(b",\"message\":");
     write_text(out, &problem.detail);
-    out.extend_from_slice(b"}");
 }
 
 /// Writes a refusal's body as a gateway passes it on.

@@ -1,8 +1,10 @@
-//! `POST /v1/check/batch`: many decisions, each on its own, those of an org in order.
+//! `POST /v1/check/batch`: many decisions, each on its own, in order.
 //!
-//! Those that have to wait for the shared store wait together. A request of an org that has one waiting is not begun before
-//! that is decided, unless the two are the same: what is decided first then makes no difference.
+//! Those that have to wait for the shared store wait together. A request that stands in line behind one that waits is not
+//! begun before that is decided, unless the two are the same: what is decided first then makes no difference. Each org has
+//! a line of its own, unless there are limits that orgs have in common.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use serde::Deserialize;
@@ -12,7 +14,7 @@ use tollgate_counters::Commit;
 use super::check::{How, read, write_item};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
-use crate::answer::{Problem, write_problem};
+use crate::answer::{Problem, write_problem, write_too_many};
 use crate::check_body::{CheckBody, read_object};
 use crate::engine::{Checked, Heard, Undecided, Wait};
 
@@ -90,14 +92,20 @@ pub(super) fn answer(
         Some(progress) => progress.items,
         None => bodies.iter().map(|_| Item::New).collect(),
     };
-    // The text of an org's request that waits; none of what comes later is the same as an empty one.
+    // The text of a line's request that waits; none of what comes later is the same as an empty one.
     let mut waiting: HashMap<Option<&str>, &str> = HashMap::new();
+    let lines = OnceCell::new();
     for (index, request) in requests.iter().enumerate() {
-        let (text, org) = (batch.requests[index].get(), request.org);
+        let text = batch.requests[index].get();
+        let line = || match lines.get_or_init(|| turn.snapshot().has_limits_across_orgs()) {
+            true => None,
+            false => request.org,
+        };
         let (answer, times) = match std::mem::replace(&mut items[index], Item::New) {
-            Item::New => match waiting.get(&org) {
+            Item::New if waiting.is_empty() => (None, 0),
+            Item::New => match waiting.get(&line()) {
                 Some(known) if *known != text => {
-                    waiting.insert(org, "");
+                    waiting.insert(line(), "");
                     continue;
                 }
                 _ => (None, 0),
@@ -119,9 +127,10 @@ pub(super) fn answer(
             Ok(()) => write_item(&checked, &mut out),
             Err(Undecided::Waits(wait)) => {
                 items[index] = Item::Waits(wait, times);
-                waiting.entry(org).or_insert(text);
+                waiting.entry(line()).or_insert(text);
                 continue;
             }
+            Err(undecided @ Undecided::TooOften(_)) => write_too_many(&undecided.into(), &mut out),
             Err(undecided) => write_problem(&undecided.into(), &mut out),
         }
         items[index] = Item::Written(out);

@@ -9,7 +9,7 @@ use tollgate_counters::Commit;
 use super::keyed::Keyed;
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered, query_value};
-use crate::answer::{Problem, write_decision, write_denial_members, write_headers};
+use crate::answer::{Problem, write_decision, write_denial_members, write_headers, write_too_many};
 use crate::check_body::{BodyError, CheckBody};
 use crate::engine::{Checked, Done, Heard, Undecided, Wait};
 use crate::ledger::Used;
@@ -22,6 +22,17 @@ pub(super) fn answer(
     reply: &mut Reply,
 ) -> Result<(), Unanswered> {
     let always_200 = always_200(asked)?;
+    let answered = decide(plane, asked, turn, always_200, reply);
+    refuse_too_many(answered, always_200, reply)
+}
+
+fn decide(
+    plane: &DataPlane,
+    asked: &Asked<'_, '_>,
+    turn: &Turn,
+    always_200: bool,
+    reply: &mut Reply,
+) -> Result<(), Unanswered> {
     let body = read(asked.body)?;
     let request = body.request(Some(turn.snapshot()), turn.now);
     let request = request.map_err(Problem::from)?;
@@ -63,6 +74,29 @@ pub(super) fn always_200(asked: &Asked<'_, '_>) -> Result<bool, Problem> {
         None => Ok(false),
         Some("200") => Ok(true),
         Some(_) => Err(Problem::bad_request("`status` can only be 200.")),
+    }
+}
+
+/// Answers a caller that asks too often in the form of a decision, which it is waiting for.
+pub(super) fn refuse_too_many(
+    answered: Result<(), Unanswered>,
+    always_200: bool,
+    reply: &mut Reply,
+) -> Result<(), Unanswered> {
+    match answered {
+        Err(Unanswered::Problem(problem)) if problem.status == 429 => {
+            reply.clear();
+            if always_200 {
+                reply.json();
+            } else {
+                reply.status(429);
+                reply.problem_json();
+            }
+            reply.header("retry-after", b"1");
+            write_too_many(&problem, &mut reply.body);
+            Ok(())
+        }
+        answered => answered,
     }
 }
 

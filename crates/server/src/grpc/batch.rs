@@ -1,8 +1,10 @@
-//! `tollgate.v1.RateLimiter`: batches, each check decided on its own, those of an org in order.
+//! `tollgate.v1.RateLimiter`: batches, each check decided on its own, in order.
 //!
 //! What can be decided at once is, one check after the other, and written where it is sent from. An org of whose checks
-//! one has to wait is gone on with afterwards; orgs don't wait for each other.
+//! one has to wait is gone on with afterwards. Orgs don't wait for each other, unless there are limits that they have in
+//! common.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use bytes::Bytes;
@@ -22,7 +24,7 @@ use crate::data_plane::{MAX_REQUESTS, Series, all};
 use crate::engine::{Undecided, Wait};
 use crate::wire::{Fields, write};
 
-/// The checks of an org from one that waits on, by their places in the batch.
+/// The checks of an org, or of all, from one that waits on, by their places in the batch.
 struct Chain {
     wait: Wait,
     places: Vec<usize>,
@@ -47,9 +49,15 @@ impl RateLimiter {
         let mut waiting: HashMap<Option<&str>, Chain> = HashMap::new();
         let mut seen = Seen::default();
         let mut series = Series::of(&self.plane, &snapshot, now);
+        let common = OnceCell::new();
         for (place, question) in questions.iter().enumerate() {
-            let org = question.check.org;
-            if let Some(chain) = waiting.get_mut(&org) {
+            let line = || match common.get_or_init(|| snapshot.has_limits_across_orgs()) {
+                true => None,
+                false => question.check.org,
+            };
+            if !waiting.is_empty()
+                && let Some(chain) = waiting.get_mut(&line())
+            {
                 chain.places.push(place);
                 gaps.push(out.len());
             } else {
@@ -63,7 +71,7 @@ impl RateLimiter {
                     Ok(()) => {}
                     Err(Undecided::Waits(wait)) => {
                         let places = vec![place];
-                        waiting.insert(org, Chain { wait, places });
+                        waiting.insert(line(), Chain { wait, places });
                         gaps.push(out.len());
                     }
                     Err(undecided) => write_no_decision(undecided, &mut out),

@@ -224,3 +224,42 @@ fn room_comes_back_after_the_wait_and_not_before() {
     // Told in whole milliseconds, rounded up.
     assert!(asked.elapsed() > Duration::from_millis(wait - 1), "{wait}");
 }
+
+#[test]
+fn asked_for_200_an_org_that_asks_too_often_gets_200() {
+    let server = Server::start("policies: []\n", &["--max-org-rate", "1"]);
+    let body = json!({"orgId": "acme"}).to_string();
+    let refused = |target: &str| {
+        let answers = (0..20).map(|_| server.ask("POST", target).body(body.clone()).send());
+        answers.last().unwrap()
+    };
+    for (target, status) in [("/v1/check", 429), ("/v1/check?status=200", 200)] {
+        let answer = refused(target);
+        let body = answer.expect(status);
+        assert_eq!(
+            (&body["allowed"], &body["error"]),
+            (&false.into(), &"rate_limit_exceeded".into())
+        );
+        assert_eq!(answer.number("retry-after"), Some(1));
+    }
+}
+
+#[test]
+fn the_sentence_does_not_say_that_all_is_used_where_there_is_some_left() {
+    let server = Server::start(&file_of(&[hourly("org", "org", 100, "")]), &[]);
+    server.allowed(&json!({"orgId": "acme", "cost": 60}));
+    let message = |cost: u64| {
+        let denied = server.check(&json!({"orgId": "acme", "cost": cost})).expect(429);
+        denied["message"].as_str().unwrap().to_owned()
+    };
+    let text = message(60);
+    assert!(
+        text.contains("has only 40 left of its limit of 100 in 1h, and the request costs 60"),
+        "{text}"
+    );
+    let text = message(u64::MAX);
+    assert!(text.contains("costs more than 999,999,999,999,999"), "{text}");
+    server.allowed(&json!({"orgId": "acme", "cost": 40}));
+    let text = message(1);
+    assert!(text.contains("has used up its limit of 100 in 1h"), "{text}");
+}

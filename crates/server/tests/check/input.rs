@@ -247,3 +247,38 @@ fn other_methods_and_other_addresses_are_not_checks() {
         server.ask("POST", target).body("{}").send().problem(404);
     }
 }
+
+/// In words of JSON, not of the program that reads it.
+#[test]
+fn a_wrong_value_is_an_error_that_names_its_field() {
+    let server = server();
+    for (body, said) in [
+        (r#"{"orgId":"acme","cost":-1}"#, "`cost` must be a whole number"),
+        (r#"{"cost":1.5}"#, "`cost` must be a whole number"),
+        (
+            r#"{"cost":18446744073709551616}"#,
+            "`cost` must be a whole number",
+        ),
+        (r#"{"orgId":7}"#, "`orgId` must be text"),
+        (r#"{"scopes":"write"}"#, "`scopes` must be a list of texts"),
+        (
+            r#"{"costs":{"tokens":"many"}}"#,
+            "`costs` must be an object of whole numbers",
+        ),
+        (
+            r#"{"descriptors":["eu"]}"#,
+            "`descriptors` must be an object of texts",
+        ),
+        (r#"{"dryRun":"yes"}"#, "`dryRun` must be true or false"),
+        (r#"{"orgID":"acme"}"#, "`orgID` is not a known field"),
+        ("null", "must be an object"),
+        ("[]", "must be an object"),
+        ("7", "must be an object"),
+    ] {
+        let problem = server.check_raw(body).problem(400);
+        assert!(problem.contains(said), "{body}: {problem}");
+        for word in ["struct", "u64", "i64", "CheckBody"] {
+            assert!(!problem.contains(word), "{body}: {problem}");
+        }
+    }
+}

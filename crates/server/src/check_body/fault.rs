@@ -1,0 +1,50 @@
+//! What is wrong with the JSON of a check, said of the field that it is.
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::CheckBody;
+
+/// The fields, and what each has to be.
+const FIELDS: [(&str, &str); 14] = [
+    ("orgId", "must be text"),
+    ("appId", "must be text"),
+    ("keyId", "must be text"),
+    ("userId", "must be text"),
+    ("ip", "must be text"),
+    ("endpoint", "must be text"),
+    ("apiKey", "must be text"),
+    ("scopes", "must be a list of texts"),
+    ("cost", "must be a whole number"),
+    ("costs", "must be an object of whole numbers, each name once"),
+    ("descriptors", "must be an object of texts, each name once"),
+    ("dryRun", "must be true or false"),
+    ("ttlMs", "must be a whole number"),
+    ("at", "must be Unix milliseconds or an RFC 3339 time"),
+];
+
+/// Names the first field that can't be one of a check by itself; else it is as serde tells it: not JSON, or a field is
+/// given twice.
+pub(super) fn of(json: &[u8], error: &serde_json::Error) -> String {
+    match serde_json::from_slice::<&RawValue>(json) {
+        Ok(_) => {}
+        Err(_) => return error.to_string(),
+    }
+    let Ok(Value::Object(members)) = serde_json::from_slice(json) else {
+        return "it must be an object".to_owned();
+    };
+    let wrong = members.into_iter().find(|(name, value)| !is_good(name, value));
+    let Some((name, _)) = wrong else {
+        return error.to_string();
+    };
+    match FIELDS.iter().find(|(known, _)| *known == name) {
+        Some((_, rule)) => format!("`{name}` {rule}"),
+        None => format!("`{name}` is not a known field"),
+    }
+}
+
+fn is_good(name: &str, value: &Value) -> bool {
+    let alone = Map::from_iter([(name.to_owned(), value.clone())]);
+    let text = json!(alone).to_string();
+    serde_json::from_str::<CheckBody<'_>>(&text).is_ok()
+}
