@@ -80,6 +80,9 @@ impl Decision {
     /// letting go of its locks.
     #[inline]
     pub fn sum_up(&mut self, levels: &[Level<'_>], now: Timestamp) {
+        if self.outcomes.iter().any(|outcome| !outcome.charged) {
+            self.share(levels);
+        }
         // No counter has so much left.
         let mut least = u64::MAX;
         let (mut all_fit, mut queues) = (true, false);
@@ -95,6 +98,19 @@ impl Decision {
         self.all_fit = all_fit;
         if queues || !all_fit {
             self.sum_up_waits(levels, now);
+        }
+    }
+
+    /// Shows levels that were not charged what others charged to a count that they have in common.
+    #[inline(never)]
+    fn share(&mut self, levels: &[Level<'_>]) {
+        for place in 0..self.outcomes.len() {
+            let same =
+                |(other, level): (&Outcome, &Level<'_>)| other.charged && level.key == levels[place].key;
+            let charged = self.outcomes.iter().zip(levels).position(same);
+            if let Some(charged) = charged.filter(|_| !self.outcomes[place].charged) {
+                self.outcomes[place].cell = self.outcomes[charged].cell;
+            }
         }
     }
 
@@ -114,5 +130,46 @@ impl Decision {
                 self.retry = retry;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::calendar::{BillingAnchor, Calendar};
+    use crate::key::{CounterKey, KeySeed};
+    use crate::rule::{Anchor, Rule};
+    use crate::stack::decide;
+
+    #[test]
+    fn a_level_that_is_not_charged_shows_what_another_charged_to_its_count() {
+        let window = 60_000_000_000;
+        let rule = |limit| Rule::new(Algorithm::FixedWindow(Anchor::Epoch), limit, None, window);
+        let (hard, trial) = (rule(8), rule(1));
+        let calendar = Calendar {
+            zone: &jiff::tz::TimeZone::UTC,
+            anchor: &BillingAnchor::First,
+        };
+        let level = |rule, mode| Level {
+            rule,
+            calendar,
+            mode,
+            cost: 3,
+            key: CounterKey::new(KeySeed::new(1, 2).id(b"count")),
+            home: 0,
+        };
+        let levels = [level(&trial, Mode::Shadow), level(&hard, Mode::Enforce)];
+        let decision = decide(
+            &levels,
+            [Cell::default(); 2].into_iter(),
+            Timestamp::from_nanos(1),
+        );
+        assert!(decision.allowed && !decision.outcomes[0].charged);
+        let remaining: Vec<u64> = decision
+            .outcomes
+            .iter()
+            .map(|outcome| outcome.remaining)
+            .collect();
+        assert_eq!(remaining, [0, 5]);
     }
 }

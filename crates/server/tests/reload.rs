@@ -50,6 +50,8 @@ fn a_file_that_is_only_half_right_changes_nothing() {
         ),
         "policies: [".to_owned(),
         "- not\n- a mapping\n".to_owned(),
+        String::new(),
+        "\n".to_owned(),
     ];
     for (failures, half) in (1..).zip(&halves) {
         server.write_policies(half);

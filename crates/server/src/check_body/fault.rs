@@ -39,7 +39,7 @@ pub(super) fn of(json: &[u8], error: &serde_json::Error) -> String {
     };
     match FIELDS.iter().find(|(known, _)| *known == name) {
         Some((_, rule)) => format!("`{name}` {rule}"),
-        None => format!("`{name}` is not a known field"),
+        None => format!("unknown field `{name}`"),
     }
 }
 

@@ -169,7 +169,9 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     sweep_charges(reservations, keys, &stopped);
     if let Some(path) = settings.policies.clone() {
         let watched = policies::watch(path, stamp, catalogue.clone(), metrics, stopped.clone());
-        tokio::spawn(watched);
+        // On a thread of its own: a large file takes a while to compile, and connections are accepted meanwhile.
+        let runtime = tokio::runtime::Handle::current();
+        tokio::task::spawn_blocking(move || runtime.block_on(watched));
     }
     let member = fleet
         .clone()

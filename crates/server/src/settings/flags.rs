@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::FalseyValueParser;
 
 use crate::control_plane::oidc::OidcFlags;
 use crate::data_plane::JwtFlags;
@@ -70,7 +69,7 @@ pub struct Flags {
     #[arg(long, env = "TOLLGATE_REDIS_URL", value_name = "URL", hide_env_values = true)]
     pub redis: Option<String>,
     /// Use a Redis that may forget counters when its memory is full, and so lets too much through
-    #[arg(long, env = "TOLLGATE_REDIS_ALLOW_EVICTION", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "TOLLGATE_REDIS_ALLOW_EVICTION", value_parser = switch)]
     pub redis_allow_eviction: bool,
     /// Count on what Redis grants only once this many replicas have it [default: 0]
     #[arg(long, env = "TOLLGATE_REDIS_WAIT", value_name = "REPLICAS")]
@@ -93,7 +92,7 @@ pub struct Flags {
         require_equals = true,
         default_missing_value = "true",
         hide_possible_values = true,
-        value_parser = FalseyValueParser::new()
+        value_parser = switch
     )]
     pub rls_headers: Option<bool>,
     /// The name of this region [default: local]
@@ -125,7 +124,7 @@ pub struct Flags {
     #[arg(long, env = "TOLLGATE_THREADS", value_name = "NUMBER")]
     pub threads: Option<usize>,
     /// Bind addresses beyond loopback although nothing protects them
-    #[arg(long, env = "TOLLGATE_INSECURE_BIND", value_parser = FalseyValueParser::new())]
+    #[arg(long, env = "TOLLGATE_INSECURE_BIND", value_parser = switch)]
     pub insecure_bind: bool,
     /// Refuse nothing and report everything: the kill switch
     #[arg(
@@ -136,9 +135,18 @@ pub struct Flags {
         require_equals = true,
         default_missing_value = "true",
         hide_possible_values = true,
-        value_parser = FalseyValueParser::new()
+        value_parser = switch
     )]
     pub shadow_all: Option<bool>,
+}
+
+/// A switch as the environment sets it. Whatever is neither on nor off is an error: it might open what was to be closed.
+fn switch(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" | "y" | "t" => Ok(true),
+        "" | "0" | "false" | "no" | "off" | "n" | "f" => Ok(false),
+        _ => Err("must be true or false".to_owned()),
+    }
 }
 
 impl Flags {

@@ -270,7 +270,7 @@ fn a_wrong_value_is_an_error_that_names_its_field() {
             "`descriptors` must be an object of texts",
         ),
         (r#"{"dryRun":"yes"}"#, "`dryRun` must be true or false"),
-        (r#"{"orgID":"acme"}"#, "`orgID` is not a known field"),
+        (r#"{"orgID":"acme"}"#, "unknown field `orgID`"),
         ("null", "must be an object"),
         ("[]", "must be an object"),
         ("7", "must be an object"),

@@ -3,6 +3,7 @@
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::common::process::{finish, program};
 use crate::common::{Launch, Server, file_of, hourly, run};
 
 /// The names of the header styles that a server writes.
@@ -119,6 +120,22 @@ fn the_environment_can_leave_the_kill_switch_off() {
         let body = json!({"orgId": "acme"});
         server.allowed(&body);
         server.denied(&body);
+    }
+}
+
+#[test]
+fn a_switch_that_is_neither_on_nor_off_is_an_error() {
+    for name in [
+        "TOLLGATE_SHADOW_ALL",
+        "TOLLGATE_INSECURE_BIND",
+        "TOLLGATE_REDIS_ALLOW_EVICTION",
+        "TOLLGATE_RLS_HEADERS",
+    ] {
+        let mut serve = program(&["serve"]);
+        serve.env(name, "never");
+        let finished = finish(serve, "");
+        assert_eq!(finished.code, Some(2), "{finished:?}");
+        assert!(finished.stderr.contains("must be true or false"), "{finished:?}");
     }
 }
 
