@@ -157,14 +157,15 @@ fn window_seconds(checked: &Checked<'_>, place: usize) -> Option<u64> {
     (nanos >= 1_000_000_000).then(|| nanos.div_ceil(1_000_000_000))
 }
 
-/// The limit that binds, else the visible one with the least left.
+/// The limit that binds, else the visible one with the least left: of those that can refuse, if there are any.
 fn write_binding(checked: &Checked<'_>, styles: HeaderStyles, headers: &mut Sink<'_>) {
     let visible_binding = checked
         .decision
         .binding
         .filter(|place| checked.stack.limits[*place].expose);
-    let least = || visible(checked, false).min_by_key(|place| checked.decision.outcomes[*place].remaining);
-    let Some(place) = visible_binding.or_else(least) else {
+    let least = |soft| visible(checked, soft).min_by_key(|place| checked.decision.outcomes[*place].remaining);
+    let shown = visible_binding.or_else(|| least(false)).or_else(|| least(true));
+    let Some(place) = shown else {
         return;
     };
     let limit = checked.stack.limits[place].rule.limit.into();

@@ -15,7 +15,10 @@ pub(super) fn read(path: &Path) -> Result<Flags, String> {
     let fail = |problems: Problems| {
         let lines = problems.0.iter().map(|problem| {
             let place = format!("{}:{}", path.display(), problem.line);
-            format!("{place}: {}: {}", problem.field, problem.message)
+            match problem.field.as_str() {
+                "" => format!("{place}: {}", problem.message),
+                field => format!("{place}: {field}: {}", problem.message),
+            }
         });
         lines.collect::<Vec<_>>().join("\n")
     };

@@ -66,3 +66,15 @@ fn shadow_and_soft_limits_are_never_the_ones_that_bind() {
     let answer = server.check(&body());
     assert_eq!(answer.number("x-ratelimit-limit"), Some(50));
 }
+
+#[test]
+fn where_nothing_refuses_the_soft_limit_with_the_least_left_is_shown() {
+    let server = start(&[
+        hourly("watched", "org", 2, "mode: shadow"),
+        hourly("gentle", "org", 3, "mode: soft"),
+        hourly("gentler", "org", 5, "mode: soft"),
+    ]);
+    let answer = server.check(&body());
+    assert_eq!(answer.number("x-ratelimit-limit"), Some(3));
+    assert_eq!(answer.number("x-ratelimit-remaining"), Some(2));
+}
