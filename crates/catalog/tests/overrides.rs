@@ -448,3 +448,54 @@ overrides: [{orgId: acme, policyId: by-address, limit: 1}]
         "by-address=9 by-user=1"
     );
 }
+
+/// Two quotas on one count, and overrides of acme's and others'.
+fn on_one_count(overrides: &str) -> String {
+    format!(
+        "policies:\n  - {{id: soft, limit: 5, window: day, mode: soft, scope: key}}\n  \
+         - {{id: hard, limit: 9, window: day, scope: key}}\n  - {{id: month, limit: 99, window: month, scope: key}}\n\
+         overrides:\n{overrides}"
+    )
+}
+
+#[test]
+fn an_override_may_not_reset_a_count_that_others_share_by_another_zone() {
+    let said = problem(&on_one_count(
+        "  - {orgId: acme, policyId: hard, timezone: Asia/Tokyo}\n",
+    ));
+    assert_eq!(
+        said,
+        "line 6: overrides[0]: `hard` shares its count with the policy `soft`, which resets it by the timezone UTC and \
+         not Asia/Tokyo: give one of them a counter of its own, or both the same timezone"
+    );
+    for change in [
+        "orgId: acme, keyId: k, policyId: hard, timezone: org",
+        "orgId: acme, policyId: month, window: day, timezone: Asia/Tokyo",
+        "orgId: acme, keyId: k, policyId: month, counter: m, window: day, timezone: Asia/Tokyo}\n  \
+         - {orgId: acme, policyId: hard, counter: m, timezone: Asia/Seoul",
+    ] {
+        let said = problem(&on_one_count(&format!("  - {{{change}}}\n")));
+        assert!(said.contains("shares its count with the policy"), "{said}");
+    }
+    let beside = "policies: [{id: p, limit: 9, window: day, counter: c}]\n\
+        overrides: [{orgId: acme, policyId: p, endpointPattern: /a, timezone: Asia/Tokyo}]\n";
+    assert!(problem(beside).contains("shares its count with the policy `p`"));
+}
+
+#[test]
+fn an_override_may_have_a_zone_of_its_own_where_nothing_else_is_in_its_count() {
+    for change in [
+        "orgId: acme, policyId: month, timezone: Asia/Tokyo",
+        "orgId: acme, policyId: hard, timezone: Asia/Tokyo, counter: tokyo",
+        "orgId: acme, policyId: hard, timezone: Asia/Tokyo, mode: off",
+        "orgId: acme, keyId: k, policyId: month, timezone: Asia/Tokyo}\n  \
+         - {orgId: acme, keyId: j, policyId: month, timezone: Asia/Seoul}\n  \
+         - {orgId: acme, policyId: month, timezone: Asia/Dubai",
+        "orgId: acme, appId: a, policyId: hard, timezone: Asia/Tokyo, counter: c}\n  \
+         - {orgId: acme, appId: b, policyId: soft, timezone: Asia/Seoul, counter: c",
+        "orgId: acme, policyId: hard, timezone: Asia/Tokyo, counter: c}\n  \
+         - {orgId: globex, policyId: soft, timezone: Asia/Seoul, counter: c",
+    ] {
+        snapshot(&on_one_count(&format!("  - {{{change}}}\n")));
+    }
+}

@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::route::Pattern;
 
 /// Whom of the org an override is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Who {
     /// Everyone.
     Org,

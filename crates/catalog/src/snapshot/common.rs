@@ -104,6 +104,7 @@ impl Common {
         }
         self.remembers = self.limits.iter().any(|limit| !limit.formers.is_empty());
         self.check_shared_buckets(problems);
+        self.check_shared_zones(problems);
     }
 
     /// How a policy counted before.

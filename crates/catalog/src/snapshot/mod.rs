@@ -21,6 +21,7 @@ mod resolve;
 mod sets;
 mod table;
 mod woken;
+mod zones;
 
 use std::sync::Arc;
 

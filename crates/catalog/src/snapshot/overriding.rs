@@ -36,6 +36,7 @@ impl Common {
         for change in record.overrides.iter().filter_map(KeptOverride::get) {
             org.add_override(change);
         }
+        org.check_zones();
         let users = record.users.iter().map(|user| UserEntry {
             id: user.id.as_str().into(),
             tier: self.tier_number(&user.tier),
@@ -180,6 +181,12 @@ impl OrgInMaking<'_, '_> {
         let place = self.replacements.iter().position(wider);
         let place = place.unwrap_or(self.replacements.len());
         self.replacements.insert(place, (terms, limit));
+    }
+
+    fn check_zones(&mut self) {
+        let own = self.replacements.iter().chain(&self.extras);
+        let compiled = own.filter_map(|(terms, limit)| Some((&terms.who, limit.as_ref()?)));
+        self.common.check_own_zones(self.tier, compiled, self.problems);
     }
 }
 

@@ -103,3 +103,59 @@ fn an_empty_file_is_a_file_with_nothing_in_it() {
         assert_eq!(snapshot.tiers().len(), 1);
     }
 }
+
+/// Two quotas a day, with some more fields each.
+fn quotas(first: &str, second: &str) -> String {
+    format!(
+        "policies:\n  - {{id: utc, limit: 10, window: day{first}}}\n  - {{id: ny, limit: 15, window: day{second}}}\n"
+    )
+}
+
+const NEW_YORK: &str = ", timezone: America/New_York";
+
+#[test]
+fn quotas_that_share_a_count_must_reset_it_at_the_same_midnight() {
+    assert_eq!(
+        problem(&quotas("", NEW_YORK)),
+        "line 3: policies (ny): shares its count with the policy `utc`, which resets it by the timezone UTC and not \
+         America/New_York: give one of them a counter of its own, or both the same timezone"
+    );
+    for (first, second) in [
+        ("", ", timezone: org"),
+        (NEW_YORK, ", timezone: org"),
+        (", orgTier: Gold", NEW_YORK),
+        (", mode: soft", NEW_YORK),
+        (", counter: c", ", counter: c, timezone: Asia/Tokyo"),
+        // Not within an org, so that orgs of both tiers are in one count.
+        (
+            ", scope: global, orgTier: Gold",
+            ", scope: global, orgTier: Silver, timezone: org",
+        ),
+        (
+            ", scope: ip, orgTier: Gold",
+            ", scope: ip, orgTier: Silver, timezone: Asia/Tokyo",
+        ),
+    ] {
+        let said = problem(&quotas(first, second));
+        assert!(said.starts_with("line 3: policies (ny): shares"), "{said}");
+        let months = quotas(first, second).replace("day", "billing_month");
+        assert!(problem(&months).contains("shares its count with the policy `utc`"));
+    }
+}
+
+#[test]
+fn quotas_of_different_zones_are_fine_where_they_do_not_meet() {
+    for (first, second) in [
+        (NEW_YORK, NEW_YORK),
+        ("", ", timezone: UTC"),
+        ("", ", timezone: America/New_York, counter: ny"),
+        ("", ", timezone: America/New_York, scope: app"),
+        ("", ", timezone: America/New_York, endpointPattern: /a"),
+        ("", ", timezone: America/New_York, unit: tokens"),
+        ("", ", timezone: America/New_York, mode: off"),
+        // A change of plan keeps what was used, and the window that has begun.
+        (", orgTier: Gold", ", orgTier: Silver, timezone: America/New_York"),
+    ] {
+        snapshot(&quotas(first, second));
+    }
+}
