@@ -170,11 +170,11 @@ fn new_limits_for_different_permissions_stand_side_by_side() {
 fn an_unknown_policy_or_another_scope_is_an_error() {
     assert_eq!(
         problem(&file(&["orgId: acme, policyId: minuet, limit: 3"])),
-        "line 11: overrides[0]: there is no policy `minuet`; did you mean `minute`?"
+        "line 11: overrides[0].policyId: there is no policy `minuet`; did you mean `minute`?"
     );
     assert_eq!(
         problem(&file(&["orgId: acme, policyId: day, scope: key, limit: 3"])),
-        "line 11: overrides[0]: the policy `day` has the scope org"
+        "line 11: overrides[0].scope: the policy `day` has the scope org"
     );
     with(&["orgId: acme, policyId: day, scope: org, limit: 3"]);
 }
@@ -465,7 +465,7 @@ fn an_override_may_not_reset_a_count_that_others_share_by_another_zone() {
     ));
     assert_eq!(
         said,
-        "line 6: overrides[0]: `hard` shares its count with the policy `soft`, which resets it by the timezone UTC and \
+        "line 6: overrides[0].timezone: `hard` shares its count with the policy `soft`, which resets it by the timezone UTC and \
          not Asia/Tokyo: give one of them a counter of its own, or both the same timezone"
     );
     for change in [

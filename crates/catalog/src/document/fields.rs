@@ -1,9 +1,11 @@
 //! Reading a mapping field by field: every problem is noted with its place, and nothing stops at the first.
 
+use super::lines::{FieldLines, path_of};
 use super::node::{Node, Value};
 use super::problem::{Problems, suggestion};
 
 /// A mapping being read. Fields that nobody asked for are problems when it is [finished](Self::finish).
+#[derive(Clone)]
 pub struct Fields<'n> {
     items: &'n [(String, Node)],
     /// The path of this mapping in the document.
@@ -55,10 +57,24 @@ impl<'n> Fields<'n> {
 
     /// The path of a field.
     pub fn path_of(&self, name: &str) -> String {
-        if self.path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}.{name}", self.path)
+        path_of(&self.path, name)
+    }
+
+    /// The lines of the fields that somebody has asked for.
+    pub fn lines(&self) -> FieldLines {
+        let asked = |name: &str| self.asked.iter().copied().find(|asked| *asked == name);
+        let elsewhere = self.items.iter().filter(|(_, node)| node.line != self.line);
+        elsewhere
+            .filter_map(|(name, node)| Some((asked(name)?, node.line)))
+            .collect()
+    }
+
+    /// A field's text as it is written, whatever else is wrong with the mapping.
+    pub(super) fn written(&self, name: &str) -> Option<&'n str> {
+        let found = self.items.iter().find(|(key, _)| key == name);
+        match &found?.1.value {
+            Value::Scalar { text, .. } if self.has(name) => Some(text),
+            _ => None,
         }
     }
 

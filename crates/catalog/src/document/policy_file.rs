@@ -6,7 +6,16 @@ use super::fields::Fields;
 use super::problem::{Problems, suggestion};
 use super::yaml::parse_yaml;
 use crate::model::{DEFAULT_TIER, EndpointClass, Org, Override, Policy, PolicySet, read_tier};
-use crate::route::Pattern;
+
+/// Something of a list: where it stands, and what it is if nothing is wrong with it.
+type Item<'n, T> = (Fields<'n>, Option<T>);
+
+/// The lists whose items name others.
+struct Lists<'n> {
+    orgs: Vec<Item<'n, Org>>,
+    policies: Vec<Item<'n, Policy>>,
+    overrides: Vec<Item<'n, Override>>,
+}
 
 /// Reads a policy file, noting every problem. What refers to something else in the file is checked too;
 /// overrides find their policies when the set is compiled.
@@ -17,95 +26,102 @@ pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
         return Err(problems);
     };
     let declares_tiers = fields.has("tiers");
-    let set = PolicySet {
-        tiers: read_each(&mut fields, "tiers", &mut problems, read_tier),
+    let tiers: Vec<String> = good(read_each(&mut fields, "tiers", &mut problems, read_tier));
+    let classes = read_each(&mut fields, "endpointClasses", &mut problems, EndpointClass::read);
+    let classes: Vec<EndpointClass> = good(classes);
+    let lists = Lists {
         orgs: read_each(&mut fields, "orgs", &mut problems, Org::read),
-        endpoint_classes: read_each(&mut fields, "endpointClasses", &mut problems, EndpointClass::read),
         policies: read_each(&mut fields, "policies", &mut problems, Policy::read),
         overrides: read_each(&mut fields, "overrides", &mut problems, Override::read),
-        rollout: None,
-        pasts: Vec::new(),
     };
     fields.finish(&mut problems);
-    check_repeats(&set, &mut problems);
-    check_classes(&set, &mut problems);
+    lists.check_repeats(&mut problems);
+    lists.check_classes(&classes, &mut problems);
     if declares_tiers {
-        check_tiers(&set, &mut problems);
+        lists.check_tiers(&tiers, &mut problems);
     }
     problems.sorted()?;
-    Ok(set)
+    Ok(PolicySet {
+        tiers,
+        orgs: good(lists.orgs),
+        endpoint_classes: classes,
+        policies: good(lists.policies),
+        overrides: good(lists.overrides),
+        rollout: None,
+        pasts: Vec::new(),
+    })
 }
 
-fn read_each<T>(
-    fields: &mut Fields<'_>,
+fn read_each<'n, T>(
+    fields: &mut Fields<'n>,
     name: &'static str,
     problems: &mut Problems,
     read: impl Fn(Fields<'_>, &mut Problems) -> Option<T>,
-) -> Vec<T> {
+) -> Vec<Item<'n, T>> {
     let mut all = Vec::new();
     for (path, node) in fields.list(name, problems) {
         if let Some(fields) = Fields::of(node, &path, problems) {
-            all.extend(read(fields, problems));
+            let item = read(fields.clone(), problems);
+            all.push((fields, item));
         }
     }
     all
 }
 
-fn check_repeats(set: &PolicySet, problems: &mut Problems) {
-    let mut seen = HashMap::new();
-    for policy in &set.policies {
-        if let Some(line) = seen.insert(policy.id.as_str(), policy.line) {
-            let message = format!("the id `{}` is taken by the policy on line {line}", policy.id);
-            problems.add(policy.line, "policies", message);
-        }
-    }
-    let mut seen = HashMap::new();
-    for org in &set.orgs {
-        if let Some(line) = seen.insert(org.id.as_str(), org.line) {
-            let message = format!("the org `{}` is on line {line} already", org.id);
-            problems.add(org.line, "orgs", message);
-        }
-    }
+/// What nothing is wrong with.
+fn good<T>(items: Vec<Item<'_, T>>) -> Vec<T> {
+    items.into_iter().filter_map(|(_, item)| item).collect()
 }
 
-fn check_tiers(set: &PolicySet, problems: &mut Problems) {
-    let mut known: HashSet<&str> = set.tiers.iter().map(String::as_str).collect();
-    known.insert(DEFAULT_TIER);
-    let mut check = |tier: &str, line: usize, what: &str| {
-        if !known.contains(tier) {
-            let near = suggestion(tier, known.iter().copied());
-            problems.add(line, what, format!("there is no tier `{tier}`{near}"));
+impl Lists<'_> {
+    fn check_repeats(&self, problems: &mut Problems) {
+        let mut seen = HashMap::new();
+        for (at, policy) in &self.policies {
+            let Some(policy) = policy else { continue };
+            if let Some(line) = seen.insert(policy.id.as_str(), policy.line) {
+                let message = format!("the id `{}` is taken by the policy on line {line}", policy.id);
+                at.problem(problems, "id", message);
+            }
         }
-    };
-    for org in &set.orgs {
-        check(&org.tier, org.line, "orgs.tier");
-    }
-    for policy in &set.policies {
-        if let Some(tier) = &policy.tier {
-            check(tier, policy.line, "policies.orgTier");
+        let mut seen = HashMap::new();
+        for (at, org) in &self.orgs {
+            let Some(org) = org else { continue };
+            if let Some(line) = seen.insert(org.id.as_str(), org.line) {
+                let message = format!("the org `{}` is on line {line} already", org.id);
+                at.problem(problems, "orgId", message);
+            }
         }
     }
-}
 
-fn check_classes(set: &PolicySet, problems: &mut Problems) {
-    let known: HashSet<&str> = set
-        .endpoint_classes
-        .iter()
-        .map(|class| class.class.as_str())
-        .collect();
-    let patterns = set.policies.iter().map(|policy| (&policy.pattern, policy.line));
-    let overrides = set.overrides.iter();
-    let overridden = overrides.filter_map(|o| o.pattern.as_ref().map(|pattern| (pattern, o.line)));
-    for (pattern, line) in patterns.chain(overridden) {
-        if let Pattern::Class(class) = pattern
-            && !known.contains(class.as_str())
-        {
-            let near = suggestion(class, known.iter().copied());
-            problems.add(
-                line,
-                "endpointPattern",
-                format!("there is no endpoint class `{class}`{near}"),
-            );
+    fn check_tiers(&self, tiers: &[String], problems: &mut Problems) {
+        let mut known: HashSet<&str> = tiers.iter().map(String::as_str).collect();
+        known.insert(DEFAULT_TIER);
+        let of_orgs = self.orgs.iter().map(|(at, _)| (at, "tier"));
+        let of_policies = self.policies.iter().map(|(at, _)| (at, "orgTier"));
+        for (at, field) in of_orgs.chain(of_policies) {
+            let Some(tier) = at.written(field) else { continue };
+            let every = field == "orgTier" && tier == "*";
+            if !every && !known.contains(tier) {
+                let near = suggestion(tier, known.iter().copied());
+                at.problem(problems, field, format!("there is no tier `{tier}`{near}"));
+            }
+        }
+    }
+
+    fn check_classes(&self, classes: &[EndpointClass], problems: &mut Problems) {
+        let known: HashSet<&str> = classes.iter().map(|class| class.class.as_str()).collect();
+        let of_policies = self.policies.iter().map(|(at, _)| at);
+        let of_overrides = self.overrides.iter().map(|(at, _)| at);
+        for at in of_policies.chain(of_overrides) {
+            let pattern = at.written("endpointPattern");
+            let Some(class) = pattern.and_then(|pattern| pattern.strip_prefix("class:")) else {
+                continue;
+            };
+            if !class.is_empty() && !known.contains(class) {
+                let near = suggestion(class, known.iter().copied());
+                let message = format!("there is no endpoint class `{class}`{near}");
+                at.problem(problems, "endpointPattern", message);
+            }
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
+use super::lines::path_of;
 use super::node::{Node, Value};
 use super::problem::Problems;
 
@@ -49,7 +50,7 @@ enum Open {
     },
     Map {
         items: Vec<(String, Node)>,
-        key: Option<(String, usize)>,
+        key: Option<String>,
         line: usize,
         anchor: usize,
     },
@@ -129,7 +130,8 @@ impl Builder {
                     self.problems.add(line, "", "aliases make the document too large");
                 }
                 Some((node, size)) => {
-                    let node = node.clone();
+                    // It stands where it is used; what is in it, where it is written.
+                    let node = Node { line, ..node.clone() };
                     self.copies += size;
                     self.close(node, 0);
                 }
@@ -164,7 +166,7 @@ impl Builder {
             None => self.root = Some(node),
             Some(Open::List { items, .. }) => items.push(node),
             Some(Open::Map { items, key, .. }) => match (key.take(), node) {
-                (Some((name, _)), node) => items.push((name, node)),
+                (Some(name), node) => items.push((name, node)),
                 (
                     None,
                     Node {
@@ -173,19 +175,36 @@ impl Builder {
                     },
                 ) => {
                     // Small maps are the rule; a quadratic look stays cheaper than a set.
-                    if items.len() >= MAX_FIELDS {
-                        let message = format!("is one field too many: a mapping has at most {MAX_FIELDS}");
-                        self.problems.add(line, text.clone(), message);
-                    } else if items.iter().any(|(name, _)| *name == text) {
-                        self.problems.add(line, text.clone(), "is given twice");
+                    let wrong = if items.len() >= MAX_FIELDS {
+                        Some(format!(
+                            "is one field too many: a mapping has at most {MAX_FIELDS}"
+                        ))
+                    } else {
+                        let twice = items.iter().any(|(name, _)| *name == text);
+                        twice.then(|| "is given twice".to_owned())
+                    };
+                    *key = Some(text);
+                    if let Some(message) = wrong {
+                        self.problems.add(line, self.path(), message);
                     }
-                    *key = Some((text, line));
                 }
                 (None, node) => self
                     .problems
                     .add(node.line, "", "has a key that is not plain text"),
             },
         }
+    }
+
+    /// The path of what is being read: of a field whose name was just read, that field's.
+    fn path(&self) -> String {
+        let mut path = String::new();
+        for open in &self.open {
+            match open {
+                Open::List { items, .. } => path += &format!("[{}]", items.len()),
+                Open::Map { key, .. } => path = path_of(&path, key.as_deref().unwrap_or_default()),
+            }
+        }
+        path
     }
 }
 

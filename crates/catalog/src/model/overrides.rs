@@ -6,7 +6,7 @@ use tollgate_core::Timestamp;
 
 use super::policy::Values;
 use super::scope::{Dimension, Scope};
-use crate::document::{Fields, Node, Problems};
+use crate::document::{FieldLines, Fields, Node, Problems, path_of};
 use crate::request::Request;
 use crate::route::Pattern;
 
@@ -80,6 +80,8 @@ pub struct Override {
     pub reason: Option<String>,
     /// The line it stands on.
     pub line: usize,
+    /// Those of its fields.
+    pub lines: FieldLines,
     /// Its path in the document.
     pub path: String,
 }
@@ -131,6 +133,16 @@ impl Override {
         values == Values::default()
     }
 
+    /// The line of a field, or its own if it has none.
+    pub(crate) fn line_of(&self, name: &str) -> usize {
+        self.lines.of(name, self.line)
+    }
+
+    /// Notes a problem with a field, or with all of it where that has no name.
+    pub(crate) fn problem(&self, problems: &mut Problems, field: &str, message: impl Into<String>) {
+        problems.add(self.line_of(field), path_of(&self.path, field), message);
+    }
+
     /// Reads an override.
     pub fn read(mut fields: Fields<'_>, problems: &mut Problems) -> Option<Self> {
         let before = problems.0.len();
@@ -175,7 +187,7 @@ impl Override {
                 .ok_or_else(|| format!("`{text}` is not an instant such as 2024-07-15T00:00:00Z"))
         });
         let reason = fields.text("reason", problems).map(str::to_owned);
-        let (line, path) = (fields.line, fields.path.clone());
+        let (line, lines, path) = (fields.line, fields.lines(), fields.path.clone());
         fields.finish(problems);
         if problems.0.len() > before {
             return None;
@@ -191,6 +203,7 @@ impl Override {
             expires,
             reason,
             line,
+            lines,
             path,
         })
     }

@@ -9,7 +9,7 @@ use super::descriptor_path::DescriptorPath;
 use super::scope::Scope;
 use super::value_set::ValueSet;
 use super::window::Window;
-use crate::document::{Fields, Node, Problems, Value};
+use crate::document::{FieldLines, Fields, Node, Problems, Value, path_of};
 use crate::route::Pattern;
 
 /// What a policy does.
@@ -126,6 +126,8 @@ pub struct Policy {
     pub shared_since: u64,
     /// The line it stands on.
     pub line: usize,
+    /// Those of its fields.
+    pub lines: FieldLines,
 }
 
 const MODES: [(&str, PolicyMode); 4] = [
@@ -178,7 +180,7 @@ impl Policy {
                 fields.problem(problems, name, "is missing");
             }
         }
-        let line = fields.line;
+        let (line, lines) = (fields.line, fields.lines());
         let path = fields.path.clone();
         fields.finish(problems);
         if problems.0.len() > before {
@@ -198,11 +200,13 @@ impl Policy {
             since: 0,
             shared_since: 0,
             line,
+            lines,
         };
         if policy.id.is_empty() {
             policy.id = policy.derived_id();
         }
-        policy.values.check(line, &path, problems);
+        let line_of = |name: &str| policy.line_of(name);
+        policy.values.check(line_of, &path, problems);
         (problems.0.len() == before).then_some(policy)
     }
 
@@ -222,15 +226,21 @@ impl Policy {
             since: 0,
             shared_since: 0,
             line: 0,
+            lines: FieldLines::default(),
         }
+    }
+
+    /// The line of a field, or its own if it has none.
+    pub(crate) fn line_of(&self, name: &str) -> usize {
+        self.lines.of(name, self.line)
     }
 
     /// Whether another is the same, wherever it stands.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
-        let line = self.line;
         *self
             == Self {
-                line,
+                line: self.line,
+                lines: self.lines.clone(),
                 ..other.clone()
             }
     }
@@ -368,9 +378,10 @@ impl Values {
     }
 
     /// Notes values that contradict each other.
-    pub fn check(&self, line: usize, path: &str, problems: &mut Problems) {
+    pub(crate) fn check(&self, line_of: impl Fn(&str) -> usize, path: &str, problems: &mut Problems) {
         let algorithm = self.algorithm_name();
-        let mut add = |field: &str, message: String| problems.add(line, format!("{path}.{field}"), message);
+        let mut add =
+            |field: &str, message: String| problems.add(line_of(field), path_of(path, field), message);
         match (algorithm, self.window) {
             ("quota", Some(Window::Length(_))) => {
                 add(

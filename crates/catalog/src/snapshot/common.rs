@@ -150,13 +150,12 @@ impl Common {
     }
 
     /// The number of a pattern's routes. One that no policy has is added to the routes of an org's own, which
-    /// are numbered on from here.
+    /// are numbered on from here. A class that there is not is noted.
     pub(super) fn routes_of(
         &self,
         pattern: &Pattern,
         own: &mut OwnRoutes,
-        line: usize,
-        problems: &mut Problems,
+        note: impl FnOnce(String),
     ) -> Routes {
         match pattern {
             Pattern::Any => Routes::Any,
@@ -165,8 +164,7 @@ impl Common {
                 if let Some(number) = known.and_then(|number| u32::try_from(number).ok()) {
                     return Routes::Class(number);
                 }
-                let message = format!("there is no endpoint class `{class}`");
-                problems.add(line, "endpointPattern", message);
+                note(format!("there is no endpoint class `{class}`"));
                 Routes::Any
             }
             Pattern::Route(route) => {
@@ -209,7 +207,7 @@ impl Common {
         let mut own = OwnRoutes::default();
         for policy in of_either_set(set) {
             if matches!(policy.pattern, Pattern::Route(_)) {
-                self.routes_of(&policy.pattern, &mut own, policy.line, problems);
+                self.routes_of(&policy.pattern, &mut own, drop);
             }
             if let Some(path) = &policy.path {
                 let place = self.descriptors.add(path);
@@ -218,7 +216,10 @@ impl Common {
         }
         let mut limits = Vec::with_capacity(self.policies.len());
         for policy in &self.policies {
-            let routes = self.routes_of(&policy.pattern, &mut own, policy.line, problems);
+            let routes = self.routes_of(&policy.pattern, &mut own, |message| {
+                let field = format!("policies ({}).endpointPattern", policy.id);
+                problems.add(policy.line_of("endpointPattern"), field, message);
+            });
             let limit = Limit::new(policy, routes, self.seed).at(self.place_of(policy));
             limits.push(limit.after(self.pasts_of(policy).cloned(), self.seed));
         }
@@ -249,8 +250,11 @@ impl Common {
     fn check_shared_buckets(&self, problems: &mut Problems) {
         for tier in &self.tiers {
             let mut seen: HashMap<_, &Limit> = HashMap::new();
-            let own = tier.limits.iter().map(|index| &self.limits[*index as usize]);
-            for limit in own.filter(|limit| limit.origin.other_set.is_none()) {
+            let policies = tier.limits.iter().filter_map(|index| {
+                let policy = self.policies.get(*index as usize)?;
+                Some((policy, &self.limits[*index as usize]))
+            });
+            for (policy, limit) in policies {
                 if !matches!(
                     limit.rule.algorithm,
                     Algorithm::TokenBucket | Algorithm::LeakyBucket
@@ -264,7 +268,11 @@ impl Common {
                         "shares its counter with the policy `{}`, and a bucket can't refill at two rates: give both the same limit",
                         other.id
                     );
-                    problems.add(limit.origin.line, format!("policies ({})", limit.id), message);
+                    problems.add(
+                        policy.line_of("limit"),
+                        format!("policies ({})", policy.id),
+                        message,
+                    );
                 }
             }
         }

@@ -6,7 +6,7 @@ use super::common::{Common, OwnRoutes};
 use super::limit::Limit;
 use super::org::{OrgEntry, ResetEntry, UserEntry};
 use super::own::{OwnLimits, Terms};
-use crate::document::{Problems, suggestion};
+use crate::document::{FieldLines, Problems, suggestion};
 use crate::model::{Dimension, KeptOverride, OrgRecord, Override, Past, Policy, Scope, Who};
 use crate::route::Pattern;
 
@@ -58,7 +58,8 @@ impl Common {
         let change = &*terms.change;
         let base = terms.base.and_then(|base| self.policies.get(base as usize));
         let policy = base.map_or_else(|| of_its_own(change), |base| changed(base, change));
-        policy.values.check(change.line, &change.path, problems);
+        let line_of = |name: &str| change.line_of(name);
+        policy.values.check(line_of, &change.path, problems);
         let mut limit = Limit::new(&policy, terms.routes, self.seed).at(self.place_of(&policy));
         limit.origin.overridden = Some(terms.change.clone());
         let pasts = base.into_iter().flat_map(|base| {
@@ -73,24 +74,26 @@ impl Common {
         limit.after(pasts, self.seed)
     }
 
-    fn pick(&self, change: &Override, tier: u32) -> Result<Pick, String> {
+    /// Which policy an override is for, or what is wrong with which of its fields.
+    fn pick(&self, change: &Override, tier: u32) -> Result<Pick, (&'static str, String)> {
         let policies = &self.policies;
         let of_tier = &self.tiers[tier as usize].limits;
         if let Some(id) = &change.policy {
             let Some(index) = policies.iter().position(|policy| policy.id == *id) else {
                 let near = suggestion(id, policies.iter().map(|policy| policy.id.as_str()));
-                return Err(format!("there is no policy `{id}`{near}"));
+                return Err(("policyId", format!("there is no policy `{id}`{near}")));
             };
             let policy = &policies[index];
             if change.scope.as_ref().is_some_and(|scope| *scope != policy.scope) {
-                return Err(format!("the policy `{id}` has the scope {}", policy.scope));
+                let message = format!("the policy `{id}` has the scope {}", policy.scope);
+                return Err(("scope", message));
             }
             // Other values for some requests only would leave the rest without the limit.
             if change.required_scope.is_some() && change.required_scope != policy.required_scope {
                 let own = policy.required_scope.as_deref().unwrap_or("none");
-                return Err(format!(
-                    "the policy `{id}` has the requiredScope {own}; leave the override's out"
-                ));
+                let message =
+                    format!("the policy `{id}` has the requiredScope {own}; leave the override's out");
+                return Err(("requiredScope", message));
             }
             let index = u32::try_from(index).unwrap_or(u32::MAX);
             return Ok(if of_tier.contains(&index) {
@@ -119,19 +122,20 @@ impl Common {
         match fitting.as_slice() {
             [index] => Ok(Pick::Policy(*index)),
             [] if change.values.limit.is_some() && change.values.window.is_some() => Ok(Pick::New),
-            [] => Err(format!(
-                "fits none of the policies of {}; name one by policyId, or give limit and window for a new limit",
-                change.org
-            )),
+            [] => {
+                let message = format!(
+                    "fits none of the policies of {}; name one by policyId, or give limit and window for a new limit",
+                    change.org
+                );
+                Err(("", message))
+            }
             several => {
                 let ids: Vec<&str> = several
                     .iter()
                     .map(|index| policies[*index as usize].id.as_str())
                     .collect();
-                Err(format!(
-                    "fits several policies: {}; name one by policyId",
-                    ids.join(", ")
-                ))
+                let message = format!("fits several policies: {}; name one by policyId", ids.join(", "));
+                Err(("", message))
             }
         }
     }
@@ -151,11 +155,11 @@ struct OrgInMaking<'c, 'p> {
 impl OrgInMaking<'_, '_> {
     fn add_override(&mut self, change: Arc<Override>) {
         let base = match self.common.pick(&change, self.tier) {
-            Err(message) => return self.problems.add(change.line, &change.path, message),
+            Err((field, message)) => return change.problem(self.problems, field, message),
             // Only in a file, which has lines: one that was written before this was asked for does no harm.
             Ok(Pick::Policy(_) | Pick::Inert) if change.line > 0 && change.changes_nothing() => {
                 let message = "changes nothing: beside which policy and whom it is for, it needs a value such as limit or mode";
-                return self.problems.add(change.line, &change.path, message);
+                return change.problem(self.problems, "", message);
             }
             Ok(Pick::Inert) => return,
             Ok(Pick::Policy(index)) => Some(index),
@@ -163,12 +167,11 @@ impl OrgInMaking<'_, '_> {
         };
         let policy = base.and_then(|base| self.common.policies.get(base as usize));
         let pattern = change.pattern.as_ref().or(policy.map(|policy| &policy.pattern));
-        let routes = self.common.routes_of(
-            pattern.unwrap_or(&Pattern::Any),
-            &mut self.routes,
-            change.line,
-            self.problems,
-        );
+        let routes = self
+            .common
+            .routes_of(pattern.unwrap_or(&Pattern::Any), &mut self.routes, |message| {
+                change.problem(self.problems, "endpointPattern", message)
+            });
         let terms = Terms::new(base, routes, change);
         let limit = self
             .checked
@@ -244,6 +247,7 @@ fn of_its_own(change: &Override) -> Policy {
         since: 0,
         shared_since: 0,
         line: change.line,
+        lines: FieldLines::default(),
     }
 }
 

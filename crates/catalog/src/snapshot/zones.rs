@@ -15,17 +15,15 @@ impl Common {
     /// within an org: it is of one tier at a time, and a window that has begun runs to its end.
     pub(super) fn check_shared_zones(&self, problems: &mut Problems) {
         let mut known: HashMap<IdHash, Vec<&Limit>> = HashMap::new();
-        for (_, limit) in self.own_limits().filter(|(_, limit)| resets(limit)) {
+        let limits = self.policies.iter().zip(&self.limits);
+        for (policy, limit) in limits.filter(|(_, limit)| resets(limit)) {
             let sharing = known.entry(limit.counter).or_default();
             if let Some(other) = sharing
                 .iter()
                 .find(|other| clash(limit, other) && meet(limit, other))
             {
-                problems.add(
-                    limit.origin.line,
-                    format!("policies ({})", limit.id),
-                    told(limit, other),
-                );
+                let line = policy.line_of("timezone");
+                problems.add(line, format!("policies ({})", policy.id), told(limit, other));
             }
             if !sharing.iter().any(|other| stands_for(other, limit)) {
                 sharing.push(limit);
@@ -55,7 +53,7 @@ impl Common {
             let other = beside.copied().find(|other| clash(limit, other));
             if let (Some(other), Some(change)) = (other, &limit.origin.overridden) {
                 let message = format!("`{}` {}", limit.id, told(limit, other));
-                problems.add(change.line, &change.path, message);
+                change.problem(problems, "timezone", message);
             }
             let sharing = known.entry((limit.counter, who)).or_default();
             if !sharing.iter().any(|other| stands_for(other, limit)) {

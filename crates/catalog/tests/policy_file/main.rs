@@ -5,6 +5,7 @@ mod common;
 
 mod defaults;
 mod fields;
+mod lines;
 mod numbers;
 mod others;
 mod references;

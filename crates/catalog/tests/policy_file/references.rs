@@ -9,10 +9,10 @@ fn an_id_that_repeats_is_told_with_both_lines() {
     );
     assert_eq!(
         said,
-        "line 4: policies: the id `p` is taken by the policy on line 2"
+        "line 4: policies[2].id: the id `p` is taken by the policy on line 2"
     );
     let said = problem("orgs:\n  - {orgId: acme}\n  - {orgId: Acme}\n  - {orgId: acme, tier: x}\n");
-    assert_eq!(said, "line 4: orgs: the org `acme` is on line 2 already");
+    assert_eq!(said, "line 4: orgs[2].orgId: the org `acme` is on line 2 already");
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn policies_without_an_id_get_one_that_tells_them_apart() {
     );
     let said = problem("policies:\n  - {limit: 1, window: 1m}\n  - {limit: 2, window: 1m}\n");
     assert!(
-        said.starts_with("line 3: policies: the id `all-org-any-token_bucket-1m` is taken"),
+        said.starts_with("line 3: policies[1].id: the id `all-org-any-token_bucket-1m` is taken"),
         "{said}"
     );
 }
@@ -42,12 +42,12 @@ fn tiers_that_are_listed_are_the_only_ones() {
     let said = problem("tiers: [{tier: Enterprise}]\norgs:\n  - {orgId: acme, tier: enterprise}\n");
     assert_eq!(
         said,
-        "line 3: orgs.tier: there is no tier `enterprise`; did you mean `Enterprise`?"
+        "line 3: orgs[0].tier: there is no tier `enterprise`; did you mean `Enterprise`?"
     );
     let said = problem(
         "tiers: [{tier: Enterprise}]\npolicies:\n  - {id: p, orgTier: Silver, limit: 1, window: 1m}\n",
     );
-    assert_eq!(said, "line 3: policies.orgTier: there is no tier `Silver`");
+    assert_eq!(said, "line 3: policies[0].orgTier: there is no tier `Silver`");
     snapshot("tiers: [{tier: Gold}]\norgs:\n  - {orgId: a, tier: default}\n  - {orgId: b, tier: Gold}\n");
     snapshot("orgs:\n  - {orgId: a, tier: anything}\n");
 }
@@ -59,13 +59,13 @@ fn a_class_must_have_routes() {
     );
     assert_eq!(
         said,
-        "line 3: endpointPattern: there is no endpoint class `hevy`; did you mean `heavy`?"
+        "line 3: policies[0].endpointPattern: there is no endpoint class `hevy`; did you mean `heavy`?"
     );
     let said =
         problem("overrides:\n  - {orgId: acme, endpointPattern: \"class:heavy\", limit: 1, window: 1m}\n");
     assert_eq!(
         said,
-        "line 2: endpointPattern: there is no endpoint class `heavy`"
+        "line 2: overrides[0].endpointPattern: there is no endpoint class `heavy`"
     );
 }
 

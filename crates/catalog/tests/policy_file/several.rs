@@ -32,7 +32,7 @@ tears: []
             "5 policies[1].limit",
             "5 policies[1].window",
             "5 policies[1].mode",
-            "6 policies",
+            "6 policies[2].id",
             "8 orgs[0].orgId",
             "10 tears"
         ]

@@ -69,7 +69,7 @@ fn a_second_document_a_repeated_key_and_a_key_that_is_no_text_are_problems() {
         ),
         (
             "policies:\n  - {id: a, limit: 1, id: b}\n",
-            "line 2: id: is given twice",
+            "line 2: policies[0].id: is given twice",
         ),
         ("? [a, b]\n: c\n", "line 1: has a key that is not plain text"),
         ("{a: b}: c\n", "line 1: has a key that is not plain text"),

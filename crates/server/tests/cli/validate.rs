@@ -39,7 +39,7 @@ fn every_problem_is_said_with_line_field_and_what_may_have_been_meant() {
     for (line, said) in [
         (
             3,
-            "orgs.tier: there is no tier `Enterprize`; did you mean `Enterprise`?",
+            "orgs[0].tier: there is no tier `Enterprize`; did you mean `Enterprise`?",
         ),
         (5, "policies[0].scop: is not a known field; did you mean `scope`?"),
         (6, "policies[1].scope: `apps` is not one of"),
@@ -96,7 +96,7 @@ fn an_override_that_fits_nothing_is_a_problem_of_its_line() {
     let run = run(&["validate", &path]);
     run.expect(1);
     assert!(run.stderr.contains(&format!(
-        "{path}:4: error: overrides[0]: there is no policy `dya`; did you mean `day`?"
+        "{path}:4: error: overrides[0].policyId: there is no policy `dya`; did you mean `day`?"
     )));
     assert!(
         run.stderr

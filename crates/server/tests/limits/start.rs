@@ -139,10 +139,9 @@ fn a_bad_policy_file_is_named_with_its_line() {
     );
     std::fs::write(&path, "overrides:\n  - {orgId: acme, policyId: none, limit: 1}\n").unwrap();
     let run = refused(&["--policies", file]);
-    assert!(
-        run.complaint(2)
-            .contains(&format!("{file}:2: overrides[0]: there is no policy `none`"))
-    );
+    assert!(run.complaint(2).contains(&format!(
+        "{file}:2: overrides[0].policyId: there is no policy `none`"
+    )));
     std::fs::write(&path, b"policies: \xff\n").unwrap();
     let run = refused(&["--policies", file]);
     assert!(run.complaint(2).contains(file), "{run:?}");
