@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::fields::Fields;
-use super::problem::{Problems, suggestion};
+use super::problem::Problems;
 use super::yaml::parse_yaml;
 use crate::model::{DEFAULT_TIER, EndpointClass, Org, Override, Policy, PolicySet, read_tier};
 
@@ -102,7 +102,7 @@ impl Lists<'_> {
             let Some(tier) = at.written(field) else { continue };
             let every = field == "orgTier" && tier == "*";
             if !every && !known.contains(tier) {
-                let near = suggestion(tier, known.iter().copied());
+                let near = problems.suggestion(tier, known.iter().copied());
                 at.problem(problems, field, format!("there is no tier `{tier}`{near}"));
             }
         }
@@ -118,7 +118,7 @@ impl Lists<'_> {
                 continue;
             };
             if !class.is_empty() && !known.contains(class) {
-                let near = suggestion(class, known.iter().copied());
+                let near = problems.suggestion(class, known.iter().copied());
                 let message = format!("there is no endpoint class `{class}`{near}");
                 at.problem(problems, "endpointPattern", message);
             }

@@ -85,8 +85,9 @@ impl Org {
             .text("tier", problems)
             .unwrap_or(super::DEFAULT_TIER)
             .to_owned();
+        let few = problems.are_few();
         let zone = fields
-            .parsed("timezone", problems, read_zone)
+            .parsed("timezone", problems, |name| read_zone(name, few))
             .unwrap_or(TimeZone::UTC);
         let anchor = fields
             .parsed("billingAnchor", problems, read_anchor)
@@ -104,19 +105,23 @@ impl Org {
     }
 }
 
-/// Reads a time zone's name.
-pub fn read_zone(name: &str) -> Result<TimeZone, String> {
+/// Reads a time zone's name. Where it is none, those that there are may be looked through for one that was meant.
+pub fn read_zone(name: &str, suggest: bool) -> Result<TimeZone, String> {
     if name == "UTC" {
         return Ok(TimeZone::UTC);
     }
     TimeZone::get(name).map_err(|_| {
-        let known: Vec<String> = jiff::tz::db()
-            .available()
-            .map(|zone| zone.as_str().to_owned())
-            .collect();
-        let near = crate::document::suggestion(name, known.iter().map(String::as_str));
+        let near = if suggest { zone_near(name) } else { String::new() };
         format!("`{name}` is not a time zone, such as Europe/Berlin{near}")
     })
+}
+
+fn zone_near(name: &str) -> String {
+    let known: Vec<String> = jiff::tz::db()
+        .available()
+        .map(|zone| zone.as_str().to_owned())
+        .collect();
+    crate::document::suggestion(name, known.iter().map(String::as_str))
 }
 
 pub(super) fn read_anchor(text: &str) -> Result<BillingAnchor, String> {

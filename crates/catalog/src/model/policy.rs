@@ -346,6 +346,7 @@ impl Values {
                 .map_err(str::to_owned)
         };
         let prefix = |number: u64| u8::try_from(number).ok();
+        let few = problems.are_few();
         let values = Self {
             algorithm: fields.one_of("algorithm", problems, &ALGORITHMS),
             limit: fields.whole("limit", MAX_LIMIT, problems),
@@ -354,7 +355,7 @@ impl Values {
             anchor: fields.one_of("anchor", problems, &ANCHORS),
             zone: fields.parsed("timezone", problems, |name| match name {
                 "org" => Ok(Zone::Org),
-                name => super::org::read_zone(name).map(Zone::Fixed),
+                name => super::org::read_zone(name, few).map(Zone::Fixed),
             }),
             counter: fields.parsed("counter", problems, id),
             unit: fields.parsed("unit", problems, id),

@@ -6,7 +6,7 @@ use super::common::{Common, OwnRoutes};
 use super::limit::Limit;
 use super::org::{OrgEntry, ResetEntry, UserEntry};
 use super::own::{OwnLimits, Terms};
-use crate::document::{FieldLines, Problems, suggestion};
+use crate::document::{FieldLines, Problems};
 use crate::model::{Dimension, KeptOverride, OrgRecord, Override, Past, Policy, Scope, Who};
 use crate::route::Pattern;
 
@@ -14,7 +14,7 @@ impl Common {
     /// The policy that an override is for, whether it names it or is found by what it carries; `None` if it
     /// makes a limit of its own or does not fit.
     pub(super) fn policy_of(&self, change: &Override, tier: u32) -> Option<&Policy> {
-        match self.pick(change, tier) {
+        match self.pick(change, tier, &Problems::default()) {
             Ok(Pick::Policy(index)) => self.policies.get(index as usize),
             _ => None,
         }
@@ -74,13 +74,18 @@ impl Common {
         limit.after(pasts, self.seed)
     }
 
-    /// Which policy an override is for, or what is wrong with which of its fields.
-    fn pick(&self, change: &Override, tier: u32) -> Result<Pick, (&'static str, String)> {
+    /// Which policy an override is for, or what is wrong with which of its fields, after so many problems.
+    fn pick(
+        &self,
+        change: &Override,
+        tier: u32,
+        problems: &Problems,
+    ) -> Result<Pick, (&'static str, String)> {
         let policies = &self.policies;
         let of_tier = &self.tiers[tier as usize].limits;
         if let Some(id) = &change.policy {
             let Some(index) = policies.iter().position(|policy| policy.id == *id) else {
-                let near = suggestion(id, policies.iter().map(|policy| policy.id.as_str()));
+                let near = problems.suggestion(id, policies.iter().map(|policy| policy.id.as_str()));
                 return Err(("policyId", format!("there is no policy `{id}`{near}")));
             };
             let policy = &policies[index];
@@ -154,7 +159,7 @@ struct OrgInMaking<'c, 'p> {
 
 impl OrgInMaking<'_, '_> {
     fn add_override(&mut self, change: Arc<Override>) {
-        let base = match self.common.pick(&change, self.tier) {
+        let base = match self.common.pick(&change, self.tier, self.problems) {
             Err((field, message)) => return change.problem(self.problems, field, message),
             // Only in a file, which has lines: one that was written before this was asked for does no harm.
             Ok(Pick::Policy(_) | Pick::Inert) if change.line > 0 && change.changes_nothing() => {

@@ -3,9 +3,9 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use tollgate_catalog::document::{parse_policy_set, parse_yaml};
+use tollgate_catalog::document::{Problem, parse_policy_set, parse_yaml};
 
-use crate::common::{applied, problem, snapshot};
+use crate::common::{applied, compiled, problem, snapshot};
 
 #[test]
 fn anchors_and_aliases_are_followed() {
@@ -160,6 +160,47 @@ fn a_very_long_word_is_not_compared_with_all_that_may_have_been_meant() {
         "{:?}",
         started.elapsed()
     );
+}
+
+/// A list of 5,000 items, of which each has its number where it says `#`.
+fn list(name: &str, item: &str) -> String {
+    let mut list = format!("{name}:\n");
+    for number in 0..5_000 {
+        let _ = writeln!(list, "  - {{{}}}", item.replace('#', &number.to_string()));
+    }
+    list
+}
+
+#[test]
+fn names_of_a_file_full_of_slips_are_not_all_compared_with_each_other() {
+    for (names, slips) in [
+        (
+            list("tiers", "tier: customers-tier-#"),
+            list("orgs", "orgId: o#, tier: costumers-tier-#"),
+        ),
+        (
+            list("endpointClasses", "pattern: /#, class: heavy-route-#"),
+            list(
+                "policies",
+                "limit: 5, window: 1d, id: p#, endpointPattern: \"class:havy-route-#\"",
+            ),
+        ),
+        (
+            list("policies", "id: requests-a-day-#, limit: 5, window: 1d"),
+            list("overrides", "orgId: o#, policyId: request-a-day-#, limit: 5"),
+        ),
+        (String::new(), list("orgs", "orgId: o#, timezone: Europe/Berlni")),
+    ] {
+        let started = Instant::now();
+        let Err(problems) = compiled(&format!("{names}{slips}")) else {
+            panic!("it is taken for right");
+        };
+        let took = started.elapsed();
+        assert_eq!(problems.0.len(), 5_000);
+        let suggested = |problem: &&Problem| problem.message.contains("did you mean");
+        assert_eq!(problems.0.iter().filter(suggested).count(), 20);
+        assert!(took < Duration::from_secs(2), "{took:?} for {}", problems.0[0]);
+    }
 }
 
 #[test]
