@@ -87,6 +87,26 @@ fn buckets_that_share_a_counter_must_refill_alike() {
     snapshot(&file(6, ["Gold", "Silver"]));
 }
 
+/// The smaller of two would forget what the larger is owed, and a hard one what a soft one is.
+#[test]
+fn buckets_that_share_a_counter_must_be_of_one_size_and_soft_alike() {
+    let file = |more: &str| {
+        format!(
+            "policies:\n  - {{id: a, limit: 1, burst: 10, window: 1s, counter: c}}\n  \
+             - {{id: b, limit: 1, window: 1s, counter: c, {more}}}\n"
+        )
+    };
+    let said = problem(&file("burst: 5"));
+    assert!(
+        said.contains("`a`, and a bucket can't have two sizes: give both the same burst"),
+        "{said}"
+    );
+    assert!(problem(&file("burst: 5, mode: shadow")).contains("two sizes"));
+    assert!(problem(&file("burst: 10, mode: soft")).contains("goes on past its limit"));
+    snapshot(&file("burst: 10, mode: shadow"));
+    snapshot("policies: [{id: a, limit: 1, window: day, mode: soft}, {id: b, limit: 2, window: day}]\n");
+}
+
 #[test]
 fn an_empty_file_is_a_file_with_nothing_in_it() {
     for file in [
