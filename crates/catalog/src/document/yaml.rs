@@ -200,7 +200,7 @@ impl Builder {
         let mut path = String::new();
         for open in &self.open {
             match open {
-                Open::List { items, .. } => path += &format!("[{}]", items.len()),
+                Open::List { items, .. } => path = format!("{path}[{}]", items.len()),
                 Open::Map { key, .. } => path = path_of(&path, key.as_deref().unwrap_or_default()),
             }
         }

@@ -175,7 +175,7 @@ impl OrgInMaking<'_, '_> {
         let routes = self
             .common
             .routes_of(pattern.unwrap_or(&Pattern::Any), &mut self.routes, |message| {
-                change.problem(self.problems, "endpointPattern", message)
+                change.problem(self.problems, "endpointPattern", message);
             });
         let terms = Terms::new(base, routes, change);
         let limit = self
