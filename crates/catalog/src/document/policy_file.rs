@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::fields::Fields;
 use super::problem::Problems;
-use super::yaml::parse_yaml;
+use super::yaml::read_yaml;
 use crate::model::{DEFAULT_TIER, EndpointClass, Org, Override, Policy, PolicySet, read_tier};
 
 /// Something of a list: where it stands, and what it is if nothing is wrong with it.
@@ -20,9 +20,10 @@ struct Lists<'n> {
 /// Reads a policy file, noting every problem. What refers to something else in the file is checked too;
 /// overrides find their policies when the set is compiled.
 pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
-    let root = parse_yaml(text)?;
     let mut problems = Problems::default();
-    let Some(mut fields) = Fields::of(&root, "", &mut problems) else {
+    let root = read_yaml(text, &mut problems);
+    let fields = root.as_ref().and_then(|root| Fields::of(root, "", &mut problems));
+    let Some(mut fields) = fields else {
         return Err(problems);
     };
     let declares_tiers = fields.has("tiers");
@@ -39,6 +40,9 @@ pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
     lists.check_classes(&classes, &mut problems);
     if declares_tiers {
         lists.check_tiers(&tiers, &mut problems);
+    }
+    if !problems.0.is_empty() {
+        lists.check_overrides(&mut problems);
     }
     problems.sorted()?;
     Ok(PolicySet {
@@ -104,6 +108,29 @@ impl Lists<'_> {
             if !every && !known.contains(tier) {
                 let near = problems.suggestion(tier, known.iter().copied());
                 at.problem(problems, field, format!("there is no tier `{tier}`{near}"));
+            }
+        }
+    }
+
+    /// Notes overrides for policies that the file does not have, even if something is wrong with those it has. Where
+    /// nothing else is, it is left to the catalogue, which may have more policies than the file.
+    fn check_overrides(&self, problems: &mut Problems) {
+        let mut known: HashSet<&str> = HashSet::new();
+        for (at, policy) in &self.policies {
+            let id = policy.as_ref().map(|policy| policy.id.as_str());
+            let Some(id) = id.or_else(|| at.written("id")) else {
+                // It would have been given an id, which can't be told.
+                return;
+            };
+            known.insert(id);
+        }
+        for (at, _) in &self.overrides {
+            let Some(id) = at.written("policyId") else {
+                continue;
+            };
+            if !id.is_empty() && !known.contains(id) {
+                let near = problems.suggestion(id, known.iter().copied());
+                at.problem(problems, "policyId", format!("there is no policy `{id}`{near}"));
             }
         }
     }

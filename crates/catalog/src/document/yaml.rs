@@ -16,30 +16,34 @@ const MAX_DEPTH: usize = 64;
 
 /// Reads one YAML document. An empty one is an empty mapping.
 pub fn parse_yaml(text: &str) -> Result<Node, Problems> {
+    let mut problems = Problems::default();
+    let root = read_yaml(text, &mut problems);
+    problems.sorted()?;
+    root.ok_or_else(Problems::default)
+}
+
+/// The same, noting problems. Keys that repeat leave no doubt about the rest of the document and don't keep it from being
+/// read; the first of them counts.
+pub(super) fn read_yaml(text: &str, problems: &mut Problems) -> Option<Node> {
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         match event {
             Ok((event, span)) => builder.take(event, span.start.line()),
             Err(error) => {
-                let marker = error.marker();
-                builder
-                    .problems
-                    .add(marker.line(), "", format!("not valid YAML: {}", error.info()));
-                break;
+                let message = format!("not valid YAML: {}", error.info());
+                builder.give_up(error.marker().line(), "", message);
             }
         }
-        if !builder.problems.0.is_empty() {
+        if builder.given_up {
             break;
         }
     }
-    if builder.problems.0.is_empty() {
-        Ok(builder.root.unwrap_or(Node {
-            value: Value::Map(Vec::new()),
-            line: 1,
-        }))
-    } else {
-        Err(builder.problems)
-    }
+    problems.0.append(&mut builder.problems.0);
+    let empty = Node {
+        value: Value::Map(Vec::new()),
+        line: 1,
+    };
+    (!builder.given_up).then(|| builder.root.unwrap_or(empty))
 }
 
 enum Open {
@@ -64,6 +68,8 @@ struct Builder {
     copies: usize,
     documents: usize,
     problems: Problems,
+    /// What comes next can't be told.
+    given_up: bool,
 }
 
 impl Builder {
@@ -72,8 +78,7 @@ impl Builder {
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    self.problems
-                        .add(line, "", "holds a second document; one is expected");
+                    self.give_up(line, "", "holds a second document; one is expected");
                 }
             }
             Event::Scalar(text, style, anchor, _) => {
@@ -127,7 +132,7 @@ impl Builder {
             },
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
                 Some((_, size)) if self.copies + size > MAX_COPIES => {
-                    self.problems.add(line, "", "aliases make the document too large");
+                    self.give_up(line, "", "aliases make the document too large");
                 }
                 Some((node, size)) => {
                     // It stands where it is used; what is in it, where it is written.
@@ -135,18 +140,22 @@ impl Builder {
                     self.copies += size;
                     self.close(node, 0);
                 }
-                None => self
-                    .problems
-                    .add(line, "", "refers to an anchor that is not complete"),
+                None => self.give_up(line, "", "refers to an anchor that is not complete"),
             },
             _ => {}
         }
     }
 
+    /// Notes a problem that leaves no telling what comes next.
+    fn give_up(&mut self, line: usize, path: &str, message: impl Into<String>) {
+        self.problems.add(line, path, message);
+        self.given_up = true;
+    }
+
     fn enter(&mut self, open: Open, line: usize) {
         self.open.push(open);
         if self.open.len() > MAX_DEPTH {
-            self.problems.add(line, "", "is nested too deeply");
+            self.give_up(line, "", "is nested too deeply");
         }
     }
 
@@ -156,9 +165,7 @@ impl Builder {
             let size = size(&node);
             self.copies += size;
             if self.copies > MAX_COPIES {
-                self.problems
-                    .add(node.line, "", "anchors make the document too large");
-                return;
+                return self.give_up(node.line, "", "anchors make the document too large");
             }
             self.anchors.insert(anchor, (node.clone(), size));
         }
@@ -175,22 +182,17 @@ impl Builder {
                     },
                 ) => {
                     // Small maps are the rule; a quadratic look stays cheaper than a set.
-                    let wrong = if items.len() >= MAX_FIELDS {
-                        Some(format!(
-                            "is one field too many: a mapping has at most {MAX_FIELDS}"
-                        ))
-                    } else {
-                        let twice = items.iter().any(|(name, _)| *name == text);
-                        twice.then(|| "is given twice".to_owned())
-                    };
+                    let full = items.len() >= MAX_FIELDS;
+                    let twice = items.iter().any(|(name, _)| *name == text);
                     *key = Some(text);
-                    if let Some(message) = wrong {
-                        self.problems.add(line, self.path(), message);
+                    if full {
+                        let message = format!("is one field too many: a mapping has at most {MAX_FIELDS}");
+                        self.give_up(line, &self.path(), message);
+                    } else if twice {
+                        self.problems.add(line, self.path(), "is given twice");
                     }
                 }
-                (None, node) => self
-                    .problems
-                    .add(node.line, "", "has a key that is not plain text"),
+                (None, node) => self.give_up(node.line, "", "has a key that is not plain text"),
             },
         }
     }

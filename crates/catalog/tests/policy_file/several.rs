@@ -17,16 +17,8 @@ orgs:
   - {orgId: acme}
 tears: []
 ";
-    let Err(problems) = parse_policy_set(file) else {
-        panic!("it is taken for right");
-    };
-    let places: Vec<String> = problems
-        .0
-        .iter()
-        .map(|problem| format!("{} {}", problem.line, problem.field))
-        .collect();
     assert_eq!(
-        places,
+        places(file),
         [
             "2 overrides[0].limit",
             "5 policies[1].limit",
@@ -55,6 +47,70 @@ overrides:
     };
     let lines: Vec<usize> = problems.0.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [5, 7, 8], "{problems}");
+}
+
+/// The places of all problems of a file, as `line path`.
+fn places(file: &str) -> Vec<String> {
+    let Err(problems) = parse_policy_set(file) else {
+        panic!("it is taken for right");
+    };
+    let places = problems.0.iter();
+    places
+        .map(|problem| format!("{} {}", problem.line, problem.field))
+        .collect()
+}
+
+#[test]
+fn fields_that_are_given_twice_do_not_hide_other_problems() {
+    let file = "policies:
+  - id: a
+    id: b
+    limit: many
+    window: 1m
+  - id: c
+    limit: 5
+    window: 1m
+    window: 1h
+polices: []
+";
+    assert_eq!(
+        places(file),
+        [
+            "3 policies[0].id",
+            "4 policies[0].limit",
+            "9 policies[1].window",
+            "10 polices"
+        ]
+    );
+}
+
+#[test]
+fn what_names_something_is_looked_at_whatever_else_is_wrong() {
+    let file = "tiers: [{tier: Gold}]
+policies:
+  - {id: a, limit: many, window: 1m}
+  - {id: b, limit: 5, window: 1m, orgTier: Glod, endpointPattern: \"class:x\", burst: -1}
+overrides:
+  - {orgId: o, policyId: a, limit: 1}
+  - {orgId: o, policyId: c, limit: 1}
+  - {orgId: o, policyId: d, limit: -1}
+";
+    assert_eq!(
+        places(file),
+        [
+            "3 policies[0].limit",
+            "4 policies[1].burst",
+            "4 policies[1].endpointPattern",
+            "4 policies[1].orgTier",
+            "7 overrides[1].policyId",
+            "8 overrides[2].limit",
+            "8 overrides[2].policyId"
+        ]
+    );
+    // A policy whose id can't be told may be the one that is meant.
+    let file =
+        "policies:\n  - {limit: many, window: 1m}\noverrides:\n  - {orgId: o, policyId: c, limit: 1}\n";
+    assert_eq!(places(file), ["2 policies[0].limit"]);
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn a_second_document_a_repeated_key_and_a_key_that_is_no_text_are_problems() {
             "line 3: policies: is given twice",
         ),
         (
-            "policies:\n  - {id: a, limit: 1, id: b}\n",
+            "policies:\n  - {id: a, limit: 1, id: b, window: 1m}\n",
             "line 2: policies[0].id: is given twice",
         ),
         ("? [a, b]\n: c\n", "line 1: has a key that is not plain text"),
