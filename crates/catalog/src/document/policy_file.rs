@@ -104,8 +104,8 @@ impl Lists<'_> {
         let of_policies = self.policies.iter().map(|(at, _)| (at, "orgTier"));
         for (at, field) in of_orgs.chain(of_policies) {
             let Some(tier) = at.written(field) else { continue };
-            let every = field == "orgTier" && tier == "*";
-            if !every && !known.contains(tier) {
+            // That is every tier; where it can't stand it was refused already.
+            if tier != "*" && !known.contains(tier) {
                 let near = problems.suggestion(tier, known.iter().copied());
                 at.problem(problems, field, format!("there is no tier `{tier}`{near}"));
             }

@@ -71,16 +71,21 @@ impl EndpointClass {
 
 /// Reads a tier, `{tier}`: all there is to it is its name.
 pub fn read_tier(mut fields: Fields<'_>, problems: &mut Problems) -> Option<String> {
-    let name = fields.parsed("tier", problems, |text| match check_id(text) {
-        Ok(()) if text == "*" => Err("`*` stands for every tier and can't name one".to_owned()),
-        Ok(()) => Ok(text.to_owned()),
-        Err(problem) => Err(problem.to_owned()),
-    });
+    let name = fields.parsed("tier", problems, tier_name);
     if !fields.has("tier") {
         fields.problem(problems, "tier", "is missing");
     }
     fields.finish(problems);
     name
+}
+
+/// The name of one tier.
+fn tier_name(text: &str) -> Result<String, String> {
+    match check_id(text) {
+        Ok(()) if text == "*" => Err("`*` stands for every tier and can't name one".to_owned()),
+        Ok(()) => Ok(text.to_owned()),
+        Err(problem) => Err(problem.to_owned()),
+    }
 }
 
 /// All that a policy file, or the catalogue, holds.

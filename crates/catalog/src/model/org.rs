@@ -82,9 +82,8 @@ impl Org {
             fields.problem(problems, "orgId", "is missing");
         }
         let tier = fields
-            .text("tier", problems)
-            .unwrap_or(super::DEFAULT_TIER)
-            .to_owned();
+            .parsed("tier", problems, super::tier_name)
+            .unwrap_or_else(|| super::DEFAULT_TIER.to_owned());
         let few = problems.are_few();
         let zone = fields
             .parsed("timezone", problems, |name| read_zone(name, few))

@@ -3,7 +3,7 @@
 //! Which of them decides for an org follows from the org's id alone. An org is compiled against that one, so that a
 //! request looks nothing up for it; without a rollout there is nothing to choose.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tollgate_core::{KeySeed, Timestamp};
 
@@ -45,6 +45,7 @@ impl Sets {
             }
         });
         active.add_tiers(set, problems);
+        check_replaced(set, problems);
         if problems.0.is_empty() {
             // What is wrong with the active set is mostly wrong with the candidate too, and need not be said twice.
             problems.0 = of_candidate.0;
@@ -133,6 +134,24 @@ impl Sets {
             None => (&self.active, None),
             Some(Candidate { share, common }) if share.includes(org) => (common, Some(&self.active)),
             Some(Candidate { common, .. }) => (&self.active, Some(common)),
+        }
+    }
+}
+
+/// Notes policies that replace some that are not there. Only those of a file, which has lines: through the control plane
+/// what is replaced may come later, or go first.
+fn check_replaced(set: &PolicySet, problems: &mut Problems) {
+    let of_file = |policy: &&Policy| policy.line > 0 && !policy.replaces.is_empty();
+    let of_rollout = set.rollout.iter().flat_map(|rollout| &rollout.policies);
+    let all = set.policies.iter().chain(of_rollout);
+    let mut known: Option<HashSet<&str>> = None;
+    for policy in set.policies.iter().filter(of_file) {
+        let known = known.get_or_insert_with(|| all.clone().map(|policy| policy.id.as_str()).collect());
+        for id in policy.replaces.iter().filter(|id| !known.contains(id.as_str())) {
+            let near = problems.suggestion(id, known.iter().copied());
+            let field = format!("policies ({}).replaces", policy.id);
+            let message = format!("there is no policy `{id}`{near}");
+            problems.add(policy.line_of("replaces"), field, message);
         }
     }
 }

@@ -53,6 +53,32 @@ fn tiers_that_are_listed_are_the_only_ones() {
 }
 
 #[test]
+fn an_org_is_of_one_tier_and_not_of_all() {
+    for tiers in ["", "tiers: [{tier: Gold}]"] {
+        let said = problem(&format!("{tiers}\norgs:\n  - {{orgId: a, tier: \"*\"}}\n"));
+        assert_eq!(
+            said,
+            "line 3: orgs[0].tier: `*` stands for every tier and can't name one"
+        );
+    }
+}
+
+#[test]
+fn what_a_policy_replaces_must_be_there() {
+    let file = |replaced: &str| {
+        format!(
+            "policies:\n  - {{id: login, limit: 1, window: 1m}}\n  - id: strict-login\n    limit: 1\n    window: 1m\n    \
+             replaces: [{replaced}]\n"
+        )
+    };
+    assert_eq!(
+        problem(&file("login, logni")),
+        "line 6: policies (strict-login).replaces: there is no policy `logni`; did you mean `login`?"
+    );
+    snapshot(&file("login"));
+}
+
+#[test]
 fn a_class_must_have_routes() {
     let said = problem(
         "endpointClasses: [{pattern: /a, class: heavy}]\npolicies:\n  - {id: p, endpointPattern: \"class:hevy\", limit: 1, window: 1m}\n",
