@@ -43,7 +43,8 @@ pub(super) fn read_yaml(text: &str, problems: &mut Problems) -> Option<Node> {
         value: Value::Map(Vec::new()),
         line: 1,
     };
-    (!builder.given_up).then(|| builder.root.unwrap_or(empty))
+    let root = builder.root.filter(|root| !root.is_null());
+    (!builder.given_up).then(|| root.unwrap_or(empty))
 }
 
 enum Open {
