@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tollgate_catalog::document::parse_policy_set;
-use tollgate_catalog::foreign::{ForeignFile, Imported, Unread, read_envoy, read_limitador};
+use tollgate_catalog::foreign::{ForeignFile, Imported, Unread, is_envoy, read_envoy, read_limitador};
 
 type Reader = fn(&[ForeignFile<'_>]) -> Result<Imported, Unread>;
 
@@ -319,5 +319,21 @@ fn what_is_no_file_of_limitador_is_refused() {
         ),
     ] {
         assert_eq!(problem(read_limitador, text).1, field, "{text}");
+    }
+}
+
+#[test]
+fn only_what_has_a_domain_and_none_of_our_lists_is_taken_for_envoys() {
+    for (file, envoys) in [
+        ("domain: edge\n", true),
+        ("domain: edge\ndescriptors: []\n", true),
+        ("domain: edge\ndescriptors: []\ndescriptors: []\n", true),
+        ("policies: []\n", false),
+        ("domain: edge\npolicies: []\n", false),
+        ("domain: edge\noverrides:\n", false),
+        ("- domain\n", false),
+        ("", false),
+    ] {
+        assert_eq!(is_envoy(file), envoys, "{file:?}");
     }
 }

@@ -7,6 +7,9 @@ use super::problem::Problems;
 use super::yaml::read_yaml;
 use crate::model::{DEFAULT_TIER, EndpointClass, Org, Override, Policy, PolicySet, read_tier};
 
+/// What a policy file may have.
+pub(crate) const LISTS: [&str; 5] = ["tiers", "orgs", "endpointClasses", "policies", "overrides"];
+
 /// Something of a list: where it stands, and what it is if nothing is wrong with it.
 type Item<'n, T> = (Fields<'n>, Option<T>);
 

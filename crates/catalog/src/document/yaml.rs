@@ -24,7 +24,7 @@ pub fn parse_yaml(text: &str) -> Result<Node, Problems> {
 
 /// The same, noting problems. Keys that repeat leave no doubt about the rest of the document and don't keep it from being
 /// read; the first of them counts.
-pub(super) fn read_yaml(text: &str, problems: &mut Problems) -> Option<Node> {
+pub(crate) fn read_yaml(text: &str, problems: &mut Problems) -> Option<Node> {
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text) {
         match event {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tollgate_core::{MAX_LIMIT, Mode};
 
 use super::{ForeignFile, Ids, Imported, Unread};
-use crate::document::{Fields, Node, Problems, Value, parse_yaml};
+use crate::document::{Fields, LISTS, Node, Problems, Value, parse_yaml, read_yaml};
 use crate::model::{
     DescriptorEntry, DescriptorPath, Dimension, Policy, PolicyMode, Scope, Values, Window, check_id,
 };
@@ -65,10 +65,14 @@ struct Step {
     shared: bool,
 }
 
-/// Whether a document looks like one of these: only they have a domain.
+/// Whether a document looks like one of these: only they have a domain. One with a list of ours has it by mistake.
 pub fn is_envoy(text: &str) -> bool {
-    let root = parse_yaml(text).ok();
-    matches!(root, Some(Node { value: Value::Map(items), .. }) if items.iter().any(|(name, _)| name == "domain"))
+    let root = read_yaml(text, &mut Problems::default());
+    let Some(Value::Map(items)) = root.map(|root| root.value) else {
+        return false;
+    };
+    let has = |wanted: &str| items.iter().any(|(name, _)| name == wanted);
+    has("domain") && !LISTS.into_iter().any(has)
 }
 
 /// Reads files, a domain each.

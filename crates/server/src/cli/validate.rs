@@ -1,10 +1,12 @@
 //! `tollgate validate`.
 
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
 use tollgate_catalog::document::Problems;
+use tollgate_catalog::foreign::Unread;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::KeySeed;
 
@@ -29,11 +31,10 @@ pub(crate) fn run(args: &Args) -> Outcome {
             .map_err(|problems| PolicyFileError::Invalid(args.file.clone(), problems))
     });
     match compiled {
-        Err(PolicyFileError::Invalid(_, problems)) => {
-            report(args, &problems);
+        Err(error) => {
+            report(args, &problems_of(error)?);
             Ok(ExitCode::from(1))
         }
-        Err(error) => Err(error.to_string()),
         Ok((set, snapshot)) => {
             let warnings: Vec<String> = snapshot
                 .tiers()
@@ -64,12 +65,36 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-fn report(args: &Args, problems: &Problems) {
+/// What is wrong with which file; an error if that can't be told, because it can't be read.
+fn problems_of(error: PolicyFileError) -> Result<Vec<(String, Problems)>, String> {
+    match error {
+        PolicyFileError::Invalid(path, problems) => Ok(vec![(path.display().to_string(), problems)]),
+        PolicyFileError::Foreign(Unread(files)) => Ok(files),
+        PolicyFileError::Unreadable(path, error) if error.kind() == ErrorKind::InvalidData => {
+            let mut problems = Problems::default();
+            problems.add(line_of_no_text(&path), "", "is not UTF-8");
+            Ok(vec![(path.display().to_string(), problems)])
+        }
+        error @ PolicyFileError::Unreadable(..) => Err(error.to_string()),
+    }
+}
+
+/// The first line of a file that is not UTF-8.
+fn line_of_no_text(path: &Path) -> usize {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let text = bytes.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+    1 + text.bytes().filter(|byte| *byte == b'\n').count()
+}
+
+fn report(args: &Args, files: &[(String, Problems)]) {
+    let problems = files
+        .iter()
+        .flat_map(|(file, problems)| problems.0.iter().map(move |problem| (file, problem)));
     if args.json {
         let problems: Vec<_> = problems
-            .0
-            .iter()
-            .map(|problem| json!({"line": problem.line, "field": problem.field, "message": problem.message}))
+            .map(|(file, problem)| {
+                json!({"file": file, "line": problem.line, "field": problem.field, "message": problem.message})
+            })
             .collect();
         println!(
             "{}",
@@ -77,16 +102,17 @@ fn report(args: &Args, problems: &Problems) {
         );
         return;
     }
-    for problem in &problems.0 {
-        let place = format!("{}:{}", args.file.display(), problem.line);
+    let mut count = 0;
+    for (file, problem) in problems {
+        count += 1;
         let field = if problem.field.is_empty() {
             String::new()
         } else {
             format!("{}: ", problem.field)
         };
+        let place = format!("{file}:{}", problem.line);
         anstream::eprintln!("{place}: {ERROR}error:{ERROR:#} {field}{}", problem.message);
     }
-    let count = problems.0.len();
     anstream::eprintln!(
         "{count} {} found; nothing of it would be applied",
         if count == 1 { "problem" } else { "problems" }

@@ -141,3 +141,52 @@ fn what_is_not_yaml_is_a_problem_with_a_line() {
     run.expect(1);
     assert!(run.stderr.contains(": error: not valid YAML"), "{run:?}");
 }
+
+#[test]
+fn what_is_wrong_with_envoys_files_is_told_like_what_is_wrong_with_ours() {
+    let files = Files::new();
+    let path = files.write(
+        "edge.yaml",
+        "domain: edge\ndescriptors:\n  - key: a\n    rate_limit:\n      unit: minut\n      requests_per_unit: 5\n",
+    );
+    let run = run(&["validate", &path]);
+    run.expect(1);
+    assert!(run.stderr.starts_with(&format!("{path}:5: error: ")), "{run:?}");
+    let report = crate::common::run(&["validate", "--json", &path]).json(1);
+    assert_eq!(report["valid"], false);
+    assert_eq!(report["problems"][0]["line"], 5);
+    assert_eq!(report["problems"][0]["file"], path);
+}
+
+#[test]
+fn a_domain_does_not_make_a_file_with_policies_envoys() {
+    let files = Files::new();
+    let path = files.write(
+        "ours.yaml",
+        "domain: edge\npolicies:\n  - {id: day, limit: 5, window: day}\n",
+    );
+    let run = run(&["validate", &path]);
+    run.expect(1);
+    let said = format!("{path}:1: error: domain: is not a known field\n1 problem found");
+    assert!(run.stderr.starts_with(&said), "{run:?}");
+}
+
+#[test]
+fn what_is_no_text_is_a_problem_with_a_line() {
+    let files = Files::new();
+    let path = files.path("latin.yaml");
+    std::fs::write(
+        &path,
+        b"policies:\n  - {id: day, limit: 5, window: day, unit: \xe9}\n",
+    )
+    .unwrap();
+    let run = run(&["validate", &path]);
+    run.expect(1);
+    assert!(
+        run.stderr
+            .starts_with(&format!("{path}:2: error: is not UTF-8\n")),
+        "{run:?}"
+    );
+    let report = crate::common::run(&["validate", "--json", &path]).json(1);
+    assert_eq!(report["problems"][0]["message"], "is not UTF-8");
+}
