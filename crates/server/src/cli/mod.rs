@@ -2,6 +2,7 @@
 
 mod check;
 mod completions;
+mod elapsed;
 mod explain;
 mod http_client;
 mod identity;

@@ -81,10 +81,222 @@ fn a_rate_can_be_given_and_a_bucket_lasts_as_long_as_its_burst() {
     assert_eq!(forecast["bindsFirst"], "app-rate");
     assert_eq!(
         line(&forecast, "app-rate")["runsOutAfterMs"],
-        4_000,
-        "200 at 50 a second too many"
+        3_986,
+        "200 at 50 a second too many; the 599th would be the 201st"
     );
     assert_eq!(line(&forecast, "app-rate")["needed"], 150);
+}
+
+/// So many requests of one app, evenly spaced through the first hours of each day and from each of its keys in turn.
+fn steady(rate: u64, keys: u64, hours: u64, requests: u64) -> String {
+    let (hour, day) = (3_600_000_000_000, 86_400_000_000_000);
+    let lines = (0..requests).map(|request| {
+        let worked = (u128::from(request) * 1_000_000_000).div_ceil(rate.into());
+        let work = u128::from(hours) * hour;
+        let at = 1_721_001_600_000_000_000 + i128::try_from(worked / work * day + worked % work).unwrap();
+        let at = jiff::Timestamp::from_nanosecond(at).unwrap().to_string();
+        json!({"at": at, "orgId": "acme", "appId": "web", "keyId": (request % keys).to_string()}).to_string()
+            + "\n"
+    });
+    lines.collect()
+}
+
+/// When a replay of as many requests first denies one.
+fn replayed(policies: &str, requests: &str) -> Value {
+    let files = Files::new();
+    let (policies, requests) = (files.write("p.yaml", policies), files.write("r.jsonl", requests));
+    let replay = run(&[
+        "simulate",
+        "--policies",
+        &policies,
+        "--requests",
+        &requests,
+        "--summary-only",
+        "--json",
+    ]);
+    replay.expect(0);
+    let summary: Value = serde_json::from_str(&replay.stderr).unwrap();
+    summary["bindsFirst"]["afterMs"].clone()
+}
+
+#[test]
+fn a_limit_runs_out_when_a_replay_says_so() {
+    for (limit, [rate, keys, hours], requests, after) in [
+        // A surplus of less than one in a window, and of a third in a second.
+        (
+            "scope: app, limit: 1, burst: 10, window: 100ms",
+            [11, 1, 24],
+            200,
+            Some(9_090),
+        ),
+        (
+            "scope: key, limit: 33, window: 1s",
+            [100, 3, 24],
+            10_000,
+            Some(96_030),
+        ),
+        ("scope: key, limit: 34, window: 1s", [100, 3, 24], 10_000, None),
+        (
+            "scope: app, limit: 100, burst: 200, window: 1s",
+            [150, 1, 24],
+            1_000,
+            Some(3_986),
+        ),
+        (
+            "scope: app, limit: 10, burst: 1, window: 1s",
+            [11, 1, 24],
+            100,
+            Some(90),
+        ),
+        (
+            "scope: app, limit: 10, burst: 1, window: 1s",
+            [10, 1, 24],
+            100,
+            None,
+        ),
+        (
+            "scope: app, algorithm: leaky_bucket, limit: 7, window: 3s",
+            [3, 1, 24],
+            100,
+            Some(9_333),
+        ),
+        (
+            "scope: key, algorithm: fixed_window, limit: 33, window: 1s",
+            [100, 3, 24],
+            1_000,
+            Some(990),
+        ),
+        (
+            "scope: key, algorithm: sliding_window_log, limit: 34, window: 1s",
+            [100, 3, 24],
+            1_000,
+            None,
+        ),
+        // A bucket that holds nothing.
+        (
+            "scope: app, limit: 600, burst: 0, window: 1m",
+            [10, 1, 24],
+            10,
+            Some(0),
+        ),
+        // Hours in which nothing comes: a month's third day, a bucket that fills up again and one that does not.
+        (
+            "scope: org, limit: 10000, window: month",
+            [1, 1, 1],
+            12_000,
+            Some(175_600_000),
+        ),
+        (
+            "scope: app, limit: 3600, burst: 1000, window: 1d",
+            [1, 1, 1],
+            12_000,
+            Some(1_043_000),
+        ),
+        ("scope: app, limit: 3600, window: 1d", [1, 1, 1], 12_000, None),
+        ("scope: app, limit: 1900, window: 1h", [1, 1, 1], 12_000, None),
+        (
+            "scope: app, limit: 3000, burst: 5000, window: 1d",
+            [1, 1, 1],
+            16_000,
+            Some(262_515_000),
+        ),
+    ] {
+        let policies = format!("policies:\n  - {{id: p, {limit}}}\n");
+        let flags = [rate, keys, hours].map(|number| number.to_string());
+        let args = [
+            "--rate", &flags[0], "--keys", &flags[1], "--hours", &flags[2], "--json",
+        ];
+        let forecast = plan(&policies, &args).json(0);
+        assert_eq!(line(&forecast, "p")["runsOutAfterMs"], json!(after), "{limit}");
+        let replayed = replayed(&policies, &steady(rate, keys, hours, requests));
+        assert_eq!(replayed, json!(after), "{limit}");
+    }
+}
+
+#[test]
+fn the_limit_that_is_needed_is_the_least_that_never_runs_out() {
+    for (limit, flags, needed) in [
+        ("scope: app, WITH, window: 7d", &[][..], 1_000),
+        (
+            "scope: app, algorithm: fixed_window, WITH, window: 7d",
+            &[],
+            1_000,
+        ),
+        (
+            "scope: app, WITH, window: 36h",
+            &["--rate", "1", "--hours", "8"],
+            43_200,
+        ),
+        (
+            "scope: app, algorithm: fixed_window, WITH, window: 36h",
+            &["--rate", "1", "--hours", "8"],
+            57_600,
+        ),
+        (
+            "scope: key, WITH, window: 1s",
+            &["--rate", "100", "--keys", "3"],
+            34,
+        ),
+        (
+            "scope: app, WITH, burst: 5, window: 1h",
+            &["--rate", "1", "--hours", "1"],
+            3_596,
+        ),
+        (
+            "scope: app, WITH, burst: 5000, window: 1d",
+            &["--rate", "1", "--hours", "1"],
+            3_600,
+        ),
+    ] {
+        let forecast = |number: u64| {
+            let limit = limit.replace("WITH", &format!("limit: {number}"));
+            let args = [flags, &["--json"]].concat();
+            let forecast = plan(&format!("policies:\n  - {{id: p, {limit}}}\n"), &args).json(0);
+            line(&forecast, "p").clone()
+        };
+        let enough = forecast(needed);
+        assert_eq!(enough["needed"], needed, "{limit}");
+        assert_eq!(enough["runsOutAfterMs"], Value::Null, "{limit}");
+        if !flags.is_empty() {
+            let short = forecast(needed - 1);
+            assert_eq!(short["needed"], needed, "{limit}");
+            assert_ne!(short["runsOutAfterMs"], Value::Null, "{limit}");
+        }
+    }
+}
+
+#[test]
+fn a_bucket_that_holds_nothing_is_carried_by_no_limit() {
+    let policies = "policies:\n  - {id: shut, scope: app, limit: 600, burst: 0, window: 1m}\n";
+    let run = plan(policies, &["--rate", "10"]);
+    let shown = run.expect(0);
+    assert!(shown.contains("shut binds first, after 0 ms\n"), "{shown}");
+    assert!(!shown.contains("would carry"), "{shown}");
+}
+
+#[test]
+fn rates_are_shown_however_small_and_large() {
+    let weekly = "policies:\n  - {id: p, scope: app, limit: 1000, window: 7d}\n";
+    let run = plan(weekly, &[]);
+    assert!(run.expect(0).contains("1 app at 0.00165/s"), "{run:?}");
+    assert!(run.expect(0).contains("nothing binds"), "{run:?}");
+    let largest = "policies:\n  - {id: a, scope: app, limit: 999999999999999, window: 1ms}\n  \
+                   - {id: k, scope: key, limit: 999999999999999, window: 366d}\n  \
+                   - {id: o, scope: org, limit: 999999999999999, window: 366d}\n";
+    for hours in ["1", "24"] {
+        let flags = ["--keys", "1000000000", "--apps", "1000000000", "--hours", hours];
+        let run = plan(largest, &flags);
+        let shown = run.expect(0);
+        assert!(
+            shown.contains("1,000,000,000 apps at 31,623,153,207,852,629.781/s each make 3.16e25/s"),
+            "{shown}"
+        );
+        let forecast = plan(largest, &[&flags[..], &["--json"]].concat()).json(0);
+        assert_eq!(line(&forecast, "k")["runsOutAfterMs"], Value::Null);
+        assert_eq!(line(&forecast, "a")["runsOutAfterMs"], Value::Null);
+        assert_eq!(line(&forecast, "o")["runsOutAfterMs"], 0);
+        assert_eq!(line(&forecast, "o")["needed"], Value::Null);
+    }
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `tollgate plan`: sizing without running anything.
 
+mod flow;
+mod lasting;
 mod observed;
 mod workload;
 
@@ -10,9 +12,10 @@ use serde_json::json;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::KeySeed;
 
+use super::elapsed::elapsed;
 use super::table::Table;
 use super::{HEADING, Outcome, WARNING};
-use crate::answer::{duration, grouped};
+use crate::answer::grouped;
 use crate::clock;
 use crate::policies::{self, PolicyFileError};
 use workload::{Forecast, Workload};
@@ -116,7 +119,7 @@ fn print(tier: &str, workload: Workload, forecast: &Forecast) {
             grouped(line.limit),
             line.window.clone(),
             line.offered.shown(),
-            line.runs_out.map_or_else(|| "never".to_owned(), duration),
+            line.runs_out.map_or_else(|| "never".to_owned(), elapsed),
             line.needed.map_or_else(String::new, grouped),
         ]);
     }
@@ -125,11 +128,14 @@ fn print(tier: &str, workload: Workload, forecast: &Forecast) {
         None => anstream::println!("nothing binds: every limit carries this workload"),
         Some(first) => {
             let after = first.runs_out.unwrap_or(0);
+            let seconds = match u64::try_from(after / 1_000_000_000).unwrap_or(u64::MAX) {
+                0..60 => String::new(),
+                seconds => format!(" ({} s)", grouped(seconds)),
+            };
             anstream::println!(
-                "{WARNING}{}{WARNING:#} binds first, after {} ({} s)",
+                "{WARNING}{}{WARNING:#} binds first, after {}{seconds}",
                 first.policy,
-                duration(after),
-                grouped(u64::try_from(after / 1_000_000_000).unwrap_or(u64::MAX))
+                elapsed(after)
             );
         }
     }
