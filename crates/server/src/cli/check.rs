@@ -1,5 +1,6 @@
 //! `tollgate check`.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
@@ -52,12 +53,12 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let (status, answer) = http_client::post(&args.server, &args.trust, "/v1/check", credential, &body)?;
     if !matches!(status, 200 | 429) {
         let detail = answer["detail"].as_str().unwrap_or("no reason given");
-        return Err(format!("the server answered {status}: {detail}"));
+        return Err(format!("the server answered {status}: {detail}").into());
     }
     if args.json {
-        println!("{answer}");
+        writeln!(io::stdout(), "{answer}")?;
     } else {
-        print(&answer);
+        print(&mut anstream::stdout(), &answer)?;
     }
     Ok(if answer["allowed"] == json!(true) {
         ExitCode::SUCCESS
@@ -66,21 +67,22 @@ pub(crate) fn run(args: &Args) -> Outcome {
     })
 }
 
-fn print(answer: &Value) {
+fn print(out: &mut impl Write, answer: &Value) -> io::Result<()> {
     if answer["allowed"] == json!(true) {
-        anstream::print!("{GOOD}allowed{GOOD:#}");
+        write!(out, "{GOOD}allowed{GOOD:#}")?;
         if let Some(remaining) = answer["remaining"].as_u64() {
-            anstream::print!(", {} left", grouped(remaining));
+            write!(out, ", {} left", grouped(remaining))?;
         }
-        anstream::println!();
+        writeln!(out)?;
         if let Some(delay) = answer["delayMs"].as_u64().filter(|delay| *delay > 0) {
-            anstream::println!("hold it back for {delay} ms");
+            writeln!(out, "hold it back for {delay} ms")?;
         }
     } else {
-        anstream::println!(
+        writeln!(
+            out,
             "{ERROR}denied{ERROR:#}: {}",
             answer["message"].as_str().unwrap_or_default()
-        );
+        )?;
     }
     let mut table = Table::new(&["POLICY", "SCOPE", ">LIMIT", ">LEFT", "RESETS IN", "MODE", ""]);
     for limit in answer["limits"].as_array().into_iter().flatten() {
@@ -106,8 +108,8 @@ fn print(answer: &Value) {
         ]);
     }
     if table.is_empty() {
-        anstream::println!("no policy applies");
+        writeln!(out, "no policy applies")
     } else {
-        anstream::print!("\n{table}");
+        write!(out, "\n{table}")
     }
 }

@@ -1,5 +1,6 @@
 //! `tollgate explain`.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -61,9 +62,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => by_server(args, &body)?,
     };
     if args.json {
-        println!("{explained}");
+        writeln!(io::stdout(), "{explained}")?;
     } else {
-        print(&explained);
+        print(&mut anstream::stdout(), &explained)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -105,21 +106,22 @@ fn by_server(args: &Args, body: &Value) -> Result<Value, String> {
     Ok(answer)
 }
 
-fn print(explained: &Value) {
+fn print(out: &mut impl Write, explained: &Value) -> io::Result<()> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    anstream::println!("tier {}", text(&explained["tier"]));
+    writeln!(out, "tier {}", text(&explained["tier"]))?;
     let rollout = &explained["rollout"];
     if let (Some(set), Some(id)) = (rollout["set"].as_str(), rollout["id"].as_str()) {
-        anstream::println!(
+        writeln!(
+            out,
             "decided by the {set} set of the rollout {id} ({} %)",
             rollout["percent"]
-        );
+        )?;
     }
     if let Some(endpoint) = explained["endpoint"].as_str() {
         let class = explained["class"]
             .as_str()
             .map_or_else(String::new, |class| format!(", class {class}"));
-        anstream::println!("endpoint {endpoint}{class}");
+        writeln!(out, "endpoint {endpoint}{class}")?;
     }
     let verdict = if explained["allowed"] == Value::Bool(true) {
         format!("{GOOD}would be allowed{GOOD:#}")
@@ -127,8 +129,8 @@ fn print(explained: &Value) {
         format!("{ERROR}would be denied{ERROR:#}")
     };
     match explained["binds"].as_str() {
-        Some(binds) => anstream::println!("{verdict}; {binds} binds"),
-        None => anstream::println!("{verdict}; nothing binds"),
+        Some(binds) => writeln!(out, "{verdict}; {binds} binds")?,
+        None => writeln!(out, "{verdict}; nothing binds")?,
     }
     let mut table = Table::new(&[
         "APPLIES",
@@ -156,20 +158,21 @@ fn print(explained: &Value) {
         ]);
     }
     if !table.is_empty() {
-        anstream::print!("\n{table}");
+        write!(out, "\n{table}")?;
     }
     let mut table = Table::new(&["SKIPPED", "WHY"]);
     for skipped in explained["skipped"].as_array().into_iter().flatten() {
         table.row(vec![text(&skipped["policyId"]), text(&skipped["reason"])]);
     }
     if !table.is_empty() {
-        anstream::print!("\n{table}");
+        write!(out, "\n{table}")?;
     }
     let warnings = explained["warnings"].as_array().into_iter().flatten();
     for (index, warning) in warnings.enumerate() {
         if index == 0 {
-            anstream::println!("\n{HEADING}NUMBERS THAT DON'T FIT{HEADING:#}");
+            writeln!(out, "\n{HEADING}NUMBERS THAT DON'T FIT{HEADING:#}")?;
         }
-        anstream::println!("{WARNING}!{WARNING:#} {}", text(warning));
+        writeln!(out, "{WARNING}!{WARNING:#} {}", text(warning))?;
     }
+    Ok(())
 }

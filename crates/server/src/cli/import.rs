@@ -1,5 +1,6 @@
 //! `tollgate import`: another limiter's configuration as a policy file.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,19 +47,17 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     match imported {
         Ok(imported) => {
-            print(args, &imported);
+            print(args, &imported)?;
             Ok(ExitCode::SUCCESS)
         }
         Err(Unread(files)) => {
             if args.json {
                 let problems = listed(&files);
-                println!(
-                    "{}",
-                    json!({"policies": [], "notCarriedOver": [], "problems": problems})
-                );
+                let report = json!({"policies": [], "notCarriedOver": [], "problems": problems});
+                writeln!(io::stdout(), "{report}")?;
             } else {
                 for line in lines(&files) {
-                    anstream::eprintln!("{ERROR}error:{ERROR:#} {line}");
+                    writeln!(anstream::stderr(), "{ERROR}error:{ERROR:#} {line}")?;
                 }
             }
             Ok(ExitCode::from(1))
@@ -66,7 +65,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
 }
 
-fn print(args: &Args, imported: &Imported) {
+fn print(args: &Args, imported: &Imported) -> io::Result<()> {
+    let mut out = io::stdout().lock();
     let documents = imported
         .policies
         .iter()
@@ -74,20 +74,18 @@ fn print(args: &Args, imported: &Imported) {
     if args.json {
         let documents: Vec<Value> = documents.collect();
         let notes = listed(&imported.notes);
-        println!(
-            "{}",
-            json!({"policies": documents, "notCarriedOver": notes, "problems": []})
-        );
-        return;
+        let report = json!({"policies": documents, "notCarriedOver": notes, "problems": []});
+        return writeln!(out, "{report}");
     }
     // A JSON object is a YAML mapping, too.
-    println!("policies:");
+    writeln!(out, "policies:")?;
     for document in documents {
-        println!("  - {document}");
+        writeln!(out, "  - {document}")?;
     }
     for line in lines(&imported.notes) {
-        anstream::eprintln!("{WARNING}not carried over:{WARNING:#} {line}");
+        writeln!(anstream::stderr(), "{WARNING}not carried over:{WARNING:#} {line}")?;
     }
+    Ok(())
 }
 
 fn listed(files: &[(String, Problems)]) -> Vec<Value> {

@@ -4,6 +4,7 @@ mod check;
 mod completions;
 mod elapsed;
 mod explain;
+mod failure;
 mod http_client;
 mod identity;
 mod import;
@@ -15,14 +16,16 @@ mod table;
 mod trust;
 mod validate;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use clap::builder::Styles;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::serve::serve;
 use crate::settings::{Flags, Settings};
+use failure::Failure;
 
 /// A rate limiter that decides on a request's whole stack of limits at once, all or none
 #[derive(Debug, Parser)]
@@ -55,22 +58,21 @@ enum Command {
 }
 
 /// How a command ended.
-type Outcome = Result<ExitCode, String>;
+type Outcome = Result<ExitCode, Failure>;
 
 /// Runs the program.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::from(2)
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
+    let outcome = match Cli::try_parse() {
+        Ok(cli) => perform(cli.command),
+        Err(error) => show(&error),
     };
-    let outcome = match cli.command {
+    // What a command has left in the buffer is its output, too.
+    let outcome = outcome.and_then(|code| Ok(std::io::stdout().flush().map(|()| code)?));
+    outcome.unwrap_or_else(Failure::report)
+}
+
+fn perform(command: Command) -> Outcome {
+    match command {
         Command::Serve(flags) => run_server(*flags),
         Command::Check(args) => check::run(&args),
         Command::Explain(args) => explain::run(&args),
@@ -80,10 +82,16 @@ pub fn run() -> ExitCode {
         Command::Import(args) => import::run(&args),
         Command::Openapi => openapi::run(),
         Command::Completions(args) => completions::run(&args),
-    };
-    outcome.unwrap_or_else(|message| {
-        anstream::eprintln!("{ERROR}error:{ERROR:#} {message}");
+    }
+}
+
+/// Shows what clap has to say: what is wrong with the flags, or the help that was asked for.
+fn show(error: &clap::Error) -> Outcome {
+    error.print()?;
+    Ok(if error.use_stderr() {
         ExitCode::from(2)
+    } else {
+        ExitCode::SUCCESS
     })
 }
 
@@ -113,7 +121,5 @@ fn styles() -> Styles {
 
 /// The command line's definition, for completions.
 pub(crate) fn definition() -> clap::Command {
-    use clap::CommandFactory;
-
     Cli::command()
 }

@@ -9,7 +9,6 @@ use crate::control_plane::openapi_document;
 pub(crate) fn run() -> Outcome {
     let document = serde_json::to_string_pretty(&openapi_document());
     let document = document.map_err(|error| format!("the document can't be written: {error}"))?;
-    // Whoever reads only the beginning has had enough.
-    let _ = writeln!(std::io::stdout(), "{document}");
+    writeln!(std::io::stdout(), "{document}")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use indicatif::{ProgressBar, ProgressStyle};
 use tollgate_core::Timestamp;
 
+use super::failure::Failure;
 use crate::check_body::{At, CheckBody};
 
 /// A file of recorded requests, or standard input.
@@ -61,8 +62,8 @@ impl Recording {
     /// Hands each request to `take`, with its time. The error names the line.
     pub(crate) fn each(
         mut self,
-        mut take: impl FnMut(&CheckBody<'_>, Timestamp) -> Result<(), String>,
-    ) -> Result<u64, String> {
+        mut take: impl FnMut(&CheckBody<'_>, Timestamp) -> Result<(), Failure>,
+    ) -> Result<u64, Failure> {
         let mut count = 0;
         loop {
             self.line.clear();
@@ -87,10 +88,10 @@ impl Recording {
             let at = body.at().ok_or_else(|| place("`at` is missing".to_owned()))?;
             let at = timestamp(at).map_err(place)?;
             if at < self.latest {
-                return Err(place("`at` is earlier than on the line before".to_owned()));
+                return Err(place("`at` is earlier than on the line before".to_owned()).into());
             }
             self.latest = at;
-            take(&body, at).map_err(place)?;
+            take(&body, at).map_err(|failure| failure.at(place))?;
             count += 1;
         }
     }

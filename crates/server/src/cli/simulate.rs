@@ -1,7 +1,7 @@
 //! `tollgate simulate`: recorded requests on virtual time, decided by the very engine that serves live ones.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut changes = Changes::default();
     let snapshot = engine.snapshot();
     let other = other.as_ref().map(|other| (other, other.snapshot()));
-    recording.each(|body, at| {
+    let replayed = recording.each(|body, at| {
         let request = body.request(None, at).map_err(|error| error.to_string())?;
         let commit = if body.dry_run() {
             Commit::DryRun
@@ -66,16 +66,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
         if args.summary_only {
             return Ok(());
         }
-        out.add(body, &checked)
-    })?;
+        Ok(out.add(body, &checked)?)
+    });
+    // What was decided before a line that is wrong is told, too.
     out.flush()?;
+    replayed?;
     let changes = args.compare.is_some().then_some(changes);
     if args.json {
-        eprintln!("{}", summary.json(changes.as_ref()));
+        writeln!(io::stderr(), "{}", summary.json(changes.as_ref()))?;
     } else {
-        summary.print();
+        let mut out = anstream::stderr();
+        summary.print(&mut out)?;
         if let Some(changes) = changes {
-            changes.print();
+            changes.print(&mut out)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -96,7 +99,7 @@ impl Lines {
     /// So many bytes are written at once.
     const MANY: usize = 1 << 18;
 
-    fn add(&mut self, body: &CheckBody<'_>, checked: &Checked<'_>) -> Result<(), String> {
+    fn add(&mut self, body: &CheckBody<'_>, checked: &Checked<'_>) -> io::Result<()> {
         let Self(lines) = self;
         lines.extend_from_slice(b"{\"at\":");
         match body.at() {
@@ -120,11 +123,11 @@ impl Lines {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), String> {
-        let mut out = std::io::stdout().lock();
+    fn flush(&mut self) -> io::Result<()> {
+        let mut out = io::stdout().lock();
         let written = out.write_all(&self.0).and_then(|()| out.flush());
         self.0.clear();
-        written.map_err(|error| format!("standard output: {error}"))
+        written
     }
 }
 
@@ -207,23 +210,30 @@ impl Summary {
         self.began.unwrap_or_default().until_nanos(at.nanos())
     }
 
-    fn print(&self) {
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let Count { allowed, denied } = self.total;
-        anstream::eprintln!(
+        writeln!(
+            out,
             "{HEADING}{} requests{HEADING:#} over {}: {} allowed, {} denied",
             grouped(allowed + denied),
             duration(self.after(self.ended)),
             grouped(allowed),
             grouped(denied)
-        );
+        )?;
         match &self.first_bound {
-            Some((policy, at)) => anstream::eprintln!(
+            Some((policy, at)) => writeln!(
+                out,
                 "{policy} binds first, after {} (at {})",
                 duration(self.after(*at)),
                 shown(*at)
-            ),
-            None => anstream::eprintln!("no limit binds"),
+            )?,
+            None => writeln!(out, "no limit binds")?,
         }
+        self.print_orgs(out)?;
+        self.print_policies(out)
+    }
+
+    fn print_orgs(&self, out: &mut impl Write) -> io::Result<()> {
         let mut table = Table::new(&["ORG", ">ALLOWED", ">DENIED"]);
         let mut orgs: Vec<_> = self.orgs.iter().collect();
         orgs.sort_by_key(|(org, count)| (std::cmp::Reverse(count.denied), *org));
@@ -235,10 +245,14 @@ impl Summary {
                 grouped(count.denied),
             ]);
         }
-        anstream::eprint!("\n{table}");
+        write!(out, "\n{table}")?;
         if more > 0 {
-            anstream::eprintln!("and {} more orgs", grouped(more as u64));
+            writeln!(out, "and {} more orgs", grouped(more as u64))?;
         }
+        Ok(())
+    }
+
+    fn print_policies(&self, out: &mut impl Write) -> io::Result<()> {
         let mut table = Table::new(&["POLICY", "SCOPE", ">DENIED", ">WOULD HAVE DENIED", "FIRST AFTER"]);
         for (policy, denials) in self.by_policy() {
             table.row(vec![
@@ -250,8 +264,9 @@ impl Summary {
             ]);
         }
         if !table.is_empty() {
-            anstream::eprint!("\n{table}");
+            write!(out, "\n{table}")?;
         }
+        Ok(())
     }
 
     fn by_policy(&self) -> Vec<(&str, &Denials)> {
@@ -319,13 +334,14 @@ impl Changes {
         *list.entry(key).or_default() += 1;
     }
 
-    fn print(&self) {
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let sum = |list: &BTreeMap<_, u64>| grouped(list.values().sum());
-        anstream::eprintln!(
+        writeln!(
+            out,
             "\n{HEADING}With the other file{HEADING:#}: {} more denied, {} more allowed",
             sum(&self.newly_denied),
             sum(&self.newly_allowed)
-        );
+        )?;
         let mut table = Table::new(&["CHANGE", "ORG", "POLICY", ">REQUESTS"]);
         for (change, list) in [
             ("newly denied", &self.newly_denied),
@@ -341,8 +357,9 @@ impl Changes {
             }
         }
         if !table.is_empty() {
-            anstream::eprint!("\n{table}");
+            write!(out, "\n{table}")?;
         }
+        Ok(())
     }
 
     fn json(&self) -> Value {

@@ -1,6 +1,6 @@
 //! `tollgate validate`.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     });
     match compiled {
         Err(error) => {
-            report(args, &problems_of(error)?);
+            report(args, &problems_of(error)?)?;
             Ok(ExitCode::from(1))
         }
         Ok((set, snapshot)) => {
@@ -47,18 +47,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 })
                 .collect();
             if args.json {
-                println!("{}", json!({"valid": true, "problems": [], "warnings": warnings}));
+                let report = json!({"valid": true, "problems": [], "warnings": warnings});
+                writeln!(io::stdout(), "{report}")?;
                 return Ok(ExitCode::SUCCESS);
             }
-            anstream::println!(
+            let mut out = anstream::stdout();
+            writeln!(
+                out,
                 "{GOOD}valid{GOOD:#}: {} tiers, {} orgs, {} policies, {} overrides",
                 snapshot.tiers().len(),
                 snapshot.org_count(),
                 set.policies.len(),
                 set.overrides.len()
-            );
+            )?;
             for warning in warnings {
-                anstream::println!("{WARNING}warning:{WARNING:#} {warning}");
+                writeln!(out, "{WARNING}warning:{WARNING:#} {warning}")?;
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -86,7 +89,7 @@ fn line_of_no_text(path: &Path) -> usize {
     1 + text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-fn report(args: &Args, files: &[(String, Problems)]) {
+fn report(args: &Args, files: &[(String, Problems)]) -> io::Result<()> {
     let problems = files
         .iter()
         .flat_map(|(file, problems)| problems.0.iter().map(move |problem| (file, problem)));
@@ -96,12 +99,10 @@ fn report(args: &Args, files: &[(String, Problems)]) {
                 json!({"file": file, "line": problem.line, "field": problem.field, "message": problem.message})
             })
             .collect();
-        println!(
-            "{}",
-            json!({"valid": false, "problems": problems, "warnings": []})
-        );
-        return;
+        let report = json!({"valid": false, "problems": problems, "warnings": []});
+        return writeln!(io::stdout(), "{report}");
     }
+    let mut out = anstream::stderr();
     let mut count = 0;
     for (file, problem) in problems {
         count += 1;
@@ -111,10 +112,11 @@ fn report(args: &Args, files: &[(String, Problems)]) {
             format!("{}: ", problem.field)
         };
         let place = format!("{file}:{}", problem.line);
-        anstream::eprintln!("{place}: {ERROR}error:{ERROR:#} {field}{}", problem.message);
+        writeln!(out, "{place}: {ERROR}error:{ERROR:#} {field}{}", problem.message)?;
     }
-    anstream::eprintln!(
+    writeln!(
+        out,
         "{count} {} found; nothing of it would be applied",
         if count == 1 { "problem" } else { "problems" }
-    );
+    )
 }

@@ -6,6 +6,7 @@ mod listeners;
 mod signals;
 mod sweeps;
 
+use std::io::Write;
 use std::sync::Arc;
 
 use tokio::sync::watch;
@@ -185,7 +186,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     let follower = tokio::spawn(catalogue.clone().follow(stopped));
     // Signals are caught before the line is out: whoever reads it may send one at once.
     let mut end = Signals::catch()?;
-    println!("{line}");
+    writeln!(std::io::stdout(), "{line}").map_err(|error| format!("the output can't be written: {error}"))?;
     tracing::info!(
         region = settings.region,
         shadow_all = settings.shadow_all,

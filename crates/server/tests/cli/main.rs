@@ -12,6 +12,7 @@ mod check;
 mod completions;
 mod explain;
 mod import;
+mod output;
 mod plan;
 mod simulate;
 mod validate;

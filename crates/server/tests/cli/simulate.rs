@@ -230,6 +230,16 @@ fn what_cannot_be_replayed_is_named_by_file_and_line() {
 }
 
 #[test]
+fn what_was_decided_before_a_line_that_is_wrong_is_told() {
+    let run = simulate(POLICIES, &(requests(&[0, 0, 0]) + "nonsense\n"), &[]);
+    assert!(
+        run.complaint(2).contains("r.jsonl:4: not a recorded request"),
+        "{run:?}"
+    );
+    assert_eq!(run.stdout.lines().count(), 3, "{run:?}");
+}
+
+#[test]
 fn files_that_are_missing_or_wrong_are_named() {
     let files = Files::new();
     let (good, absent) = (files.write("p.yaml", POLICIES), files.path("absent"));

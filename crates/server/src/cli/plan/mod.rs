@@ -5,6 +5,7 @@ mod lasting;
 mod observed;
 mod workload;
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -80,14 +81,14 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     let forecast = Forecast::of(&limits, workload);
     if args.json {
-        println!("{}", forecast.json());
+        writeln!(io::stdout(), "{}", forecast.json())?;
     } else {
-        print(&tier.name, workload, &forecast);
+        print(&mut anstream::stdout(), &tier.name, workload, &forecast)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(tier: &str, workload: Workload, forecast: &Forecast) {
+fn print(out: &mut impl Write, tier: &str, workload: Workload, forecast: &Forecast) -> io::Result<()> {
     let Workload { apps, hours, .. } = workload;
     let flow = match apps {
         1 => format!("1 app at {}/s", forecast.per_app.shown()),
@@ -98,10 +99,9 @@ fn print(tier: &str, workload: Workload, forecast: &Forecast) {
             forecast.total.shown()
         ),
     };
-    anstream::println!("{HEADING}tier {tier}{HEADING:#}: {flow}, {hours} h a day");
+    writeln!(out, "{HEADING}tier {tier}{HEADING:#}: {flow}, {hours} h a day")?;
     if forecast.lines.is_empty() {
-        anstream::println!("no policy applies");
-        return;
+        return writeln!(out, "no policy applies");
     }
     let mut table = Table::new(&[
         "POLICY",
@@ -123,32 +123,35 @@ fn print(tier: &str, workload: Workload, forecast: &Forecast) {
             line.needed.map_or_else(String::new, grouped),
         ]);
     }
-    anstream::print!("\n{table}\n");
+    write!(out, "\n{table}\n")?;
     match forecast.first() {
-        None => anstream::println!("nothing binds: every limit carries this workload"),
+        None => writeln!(out, "nothing binds: every limit carries this workload")?,
         Some(first) => {
             let after = first.runs_out.unwrap_or(0);
             let seconds = match u64::try_from(after / 1_000_000_000).unwrap_or(u64::MAX) {
                 0..60 => String::new(),
                 seconds => format!(" ({} s)", grouped(seconds)),
             };
-            anstream::println!(
+            writeln!(
+                out,
                 "{WARNING}{}{WARNING:#} binds first, after {}{seconds}",
                 first.policy,
                 elapsed(after)
-            );
+            )?;
         }
     }
     for line in forecast.lines.iter().filter(|line| line.runs_out.is_some()) {
         if let Some(needed) = line.needed {
-            anstream::println!(
+            writeln!(
+                out,
                 "{} would carry this workload with {} in {}",
                 line.policy,
                 grouped(needed),
                 line.window
-            );
+            )?;
         }
     }
+    Ok(())
 }
 
 impl Forecast {

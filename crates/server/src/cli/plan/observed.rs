@@ -5,6 +5,7 @@
 //! the same requests denies nothing.
 
 use std::collections::HashMap;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -130,7 +131,7 @@ pub(super) fn run(path: &Path, headroom: Headroom, as_json: bool) -> Outcome {
         Ok(())
     })?;
     let Some((first, last)) = span else {
-        return Err(format!("{}: holds no requests", path.display()));
+        return Err(format!("{}: holds no requests", path.display()).into());
     };
     let mut proposals = Vec::new();
     for (id, scope, observed) in [
@@ -170,21 +171,26 @@ pub(super) fn run(path: &Path, headroom: Headroom, as_json: bool) -> Outcome {
     }
     let covered = first.until_nanos(last.nanos());
     if as_json {
-        println!("{}", to_json(requests, covered, &proposals));
+        writeln!(io::stdout(), "{}", to_json(requests, covered, &proposals))?;
     } else {
-        print(requests, covered, &proposals);
+        print(&mut anstream::stderr(), requests, covered, &proposals)?;
+        write_policies(&mut io::stdout().lock(), requests, &proposals)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(requests: u64, covered: u128, proposals: &[Proposal]) {
-    anstream::eprintln!(
+fn print(out: &mut impl Write, requests: u64, covered: u128, proposals: &[Proposal]) -> io::Result<()> {
+    writeln!(
+        out,
         "{HEADING}{} requests{HEADING:#} over {}",
         grouped(requests),
         crate::answer::duration(covered)
-    );
+    )?;
     if covered < u128::from(DAY_NS) {
-        anstream::eprintln!("less than a day was recorded: take the daily quota as a lower bound");
+        writeln!(
+            out,
+            "less than a day was recorded: take the daily quota as a lower bound"
+        )?;
     }
     let mut table = Table::new(&["POLICY", ">CALLERS", ">BUSIEST", ">LIMIT", ">BURST", "WINDOW"]);
     for proposal in proposals {
@@ -197,8 +203,11 @@ fn print(requests: u64, covered: u128, proposals: &[Proposal]) {
             proposal.window.to_owned(),
         ]);
     }
-    anstream::eprint!("\n{table}\n");
-    println!("# Proposed from {requests} recorded requests.\npolicies:");
+    write!(out, "\n{table}\n")
+}
+
+fn write_policies(out: &mut impl Write, requests: u64, proposals: &[Proposal]) -> io::Result<()> {
+    writeln!(out, "# Proposed from {requests} recorded requests.\npolicies:")?;
     for Proposal {
         id,
         scope,
@@ -210,10 +219,12 @@ fn print(requests: u64, covered: u128, proposals: &[Proposal]) {
     {
         let algorithm = if burst.is_some() { "token_bucket" } else { "quota" };
         let burst = burst.map_or_else(String::new, |burst| format!(", burst: {burst}"));
-        println!(
+        writeln!(
+            out,
             "  - {{id: {id}, scope: {scope}, algorithm: {algorithm}, limit: {limit}{burst}, window: {window}}}"
-        );
+        )?;
     }
+    Ok(())
 }
 
 fn to_json(requests: u64, covered: u128, proposals: &[Proposal]) -> serde_json::Value {
