@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use tollgate_core::{KeySeed, Mode, Timestamp};
 use tollgate_counters::Commit;
 
+use super::elapsed::elapsed;
 use super::recorded::Recording;
 use super::table::Table;
 use super::{HEADING, Outcome};
-use crate::answer::{duration, grouped, rfc3339, write_decision};
+use crate::answer::{grouped, rfc3339, write_decision};
 use crate::check_body::{At, CheckBody};
 use crate::engine::{Checked, Engine};
 use crate::policies::{self, PolicyFileError};
@@ -216,7 +217,7 @@ impl Summary {
             out,
             "{HEADING}{} requests{HEADING:#} over {}: {} allowed, {} denied",
             grouped(allowed + denied),
-            duration(self.after(self.ended)),
+            elapsed(self.after(self.ended)),
             grouped(allowed),
             grouped(denied)
         )?;
@@ -224,7 +225,7 @@ impl Summary {
             Some((policy, at)) => writeln!(
                 out,
                 "{policy} binds first, after {} (at {})",
-                duration(self.after(*at)),
+                elapsed(self.after(*at)),
                 shown(*at)
             )?,
             None => writeln!(out, "no limit binds")?,
@@ -237,8 +238,8 @@ impl Summary {
         let mut table = Table::new(&["ORG", ">ALLOWED", ">DENIED"]);
         let mut orgs: Vec<_> = self.orgs.iter().collect();
         orgs.sort_by_key(|(org, count)| (std::cmp::Reverse(count.denied), *org));
-        let more = orgs.len().saturating_sub(MOST_ORGS);
-        for (org, count) in orgs.into_iter().take(MOST_ORGS) {
+        let more = orgs.len().saturating_sub(MOST_ROWS);
+        for (org, count) in orgs.into_iter().take(MOST_ROWS) {
             table.row(vec![
                 org.to_string(),
                 grouped(count.allowed),
@@ -260,7 +261,7 @@ impl Summary {
                 denials.scope.clone(),
                 grouped(denials.denied),
                 grouped(denials.would_deny),
-                duration(self.after(denials.first)),
+                elapsed(self.after(denials.first)),
             ]);
         }
         if !table.is_empty() {
@@ -310,8 +311,8 @@ impl Summary {
     }
 }
 
-/// Orgs listed by name; the rest are counted.
-const MOST_ORGS: usize = 20;
+/// Orgs and changes listed one by one; the rest are counted.
+const MOST_ROWS: usize = 20;
 
 /// What another policy file would decide otherwise.
 #[derive(Default)]
@@ -342,22 +343,26 @@ impl Changes {
             sum(&self.newly_denied),
             sum(&self.newly_allowed)
         )?;
+        let denied = self.newly_denied.iter().map(|change| ("newly denied", change));
+        let allowed = self.newly_allowed.iter().map(|change| ("newly allowed", change));
+        let mut rows: Vec<_> = denied.chain(allowed).collect();
+        // A stable sort: those with as many requests stay in the order of their names.
+        rows.sort_by_key(|(_, (_, count))| std::cmp::Reverse(**count));
+        let more = rows.len().saturating_sub(MOST_ROWS);
         let mut table = Table::new(&["CHANGE", "ORG", "POLICY", ">REQUESTS"]);
-        for (change, list) in [
-            ("newly denied", &self.newly_denied),
-            ("newly allowed", &self.newly_allowed),
-        ] {
-            for ((org, policy), count) in list {
-                table.row(vec![
-                    change.to_owned(),
-                    org.clone(),
-                    policy.clone(),
-                    grouped(*count),
-                ]);
-            }
+        for (change, ((org, policy), count)) in rows.into_iter().take(MOST_ROWS) {
+            table.row(vec![
+                change.to_owned(),
+                org.clone(),
+                policy.clone(),
+                grouped(*count),
+            ]);
         }
         if !table.is_empty() {
             write!(out, "\n{table}")?;
+        }
+        if more > 0 {
+            writeln!(out, "and {} more", grouped(more as u64))?;
         }
         Ok(())
     }

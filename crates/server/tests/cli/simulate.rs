@@ -240,6 +240,61 @@ fn what_was_decided_before_a_line_that_is_wrong_is_told() {
 }
 
 #[test]
+fn what_is_past_is_told_as_long_as_it_was() {
+    let run = simulate(POLICIES, &requests(&[0, 1_000, 2_000, 3_000, 4_000, 9_090]), &[]);
+    run.expect(0);
+    for words in [
+        "6 requests over 9.09 s: 5 allowed, 1 denied",
+        "day binds first, after 9.09 s (at 2024-07-15T12:00:09.090Z)",
+        "0  9.09 s\n",
+    ] {
+        assert!(run.stderr.contains(words), "{words}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn the_changes_are_listed_up_to_a_bound_the_largest_first() {
+    let files = Files::new();
+    let first = files.write(
+        "a.yaml",
+        "policies:\n  - {id: day, scope: org, limit: 1, window: day}\n",
+    );
+    let other = files.write(
+        "b.yaml",
+        "policies:\n  - {id: day, scope: org, limit: 9, window: day}\n",
+    );
+    let mut lines = String::new();
+    for org in 0..60 {
+        // One more than is allowed, and of the last ones several.
+        for _ in 0..if org < 58 { 2 } else { org - 54 } {
+            lines += &(json!({"at": NOON, "orgId": format!("org-{org:02}")}).to_string() + "\n");
+        }
+    }
+    let recorded = files.write("r.jsonl", &lines);
+    let run = run(&[
+        "simulate",
+        "--policies",
+        &first,
+        "--compare",
+        &other,
+        "--requests",
+        &recorded,
+        "--summary-only",
+    ]);
+    run.expect(0);
+    let (_, changes) = run.stderr.split_once("With the other file").unwrap();
+    let rows: Vec<&str> = changes
+        .lines()
+        .filter_map(|line| line.strip_prefix("newly allowed  "))
+        .collect();
+    assert_eq!(rows.len(), 20, "{changes}");
+    for (row, org) in rows.iter().zip(["org-59", "org-58", "org-00", "org-01"]) {
+        assert!(row.starts_with(org), "{changes}");
+    }
+    assert!(changes.ends_with("\nand 40 more\n"), "{changes}");
+}
+
+#[test]
 fn files_that_are_missing_or_wrong_are_named() {
     let files = Files::new();
     let (good, absent) = (files.write("p.yaml", POLICIES), files.path("absent"));

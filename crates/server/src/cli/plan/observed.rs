@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use tollgate_core::{MAX_LIMIT, Timestamp};
 
+use super::super::elapsed::elapsed;
 use super::super::recorded::Recording;
 use super::super::table::Table;
 use super::super::{HEADING, Outcome};
@@ -184,7 +185,7 @@ fn print(out: &mut impl Write, requests: u64, covered: u128, proposals: &[Propos
         out,
         "{HEADING}{} requests{HEADING:#} over {}",
         grouped(requests),
-        crate::answer::duration(covered)
+        elapsed(covered)
     )?;
     if covered < u128::from(DAY_NS) {
         writeln!(
