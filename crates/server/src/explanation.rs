@@ -8,7 +8,7 @@ use tollgate_catalog::snapshot::{Limit, Snapshot, Verdict};
 use tollgate_core::{Algorithm, Mode, Timestamp};
 use tollgate_counters::Commit;
 
-use crate::answer::{mode_name, rfc3339};
+use crate::answer::{grouped, mode_name, rfc3339};
 use crate::engine::{Checked, Engine, Undecided};
 use crate::fit::misfits;
 
@@ -124,11 +124,7 @@ pub fn explain_checked(
 ) -> Explanation {
     let outcomes = &checked.decision.outcomes;
     let levels = checked.stack.levels.iter().zip(&checked.stack.limits);
-    let hidden = |limit: &Limit| {
-        snapshot
-            .hidden_by(request.org, limit)
-            .map(|hidden| hidden.rule.limit)
-    };
+    let hidden = |limit: &Limit| hidden_limit(limit, snapshot.hidden_by(request.org, limit));
     let applied = levels.zip(outcomes).map(|((level, limit), outcome)| Applied {
         policy_id: limit.id.to_string(),
         scope: limit.scope_name.to_string(),
@@ -194,6 +190,13 @@ pub fn algorithm_name(limit: &Limit) -> &'static str {
     }
 }
 
+/// The limit of the policy that an override has another one for.
+pub fn hidden_limit(limit: &Limit, policy: Option<&Limit>) -> Option<u64> {
+    policy
+        .map(|policy| policy.rule.limit)
+        .filter(|hidden| *hidden != limit.rule.limit)
+}
+
 /// Where a limit's values came from, in words, with the limit of the policy that it hides.
 pub fn origin(limit: &Limit, hides: Option<u64>) -> String {
     let origin = &limit.origin;
@@ -218,7 +221,7 @@ pub fn origin(limit: &Limit, hides: Option<u64>) -> String {
     };
     let mut words = format!("{set}override for {}{}", note.who, line(note.line));
     if let Some(hidden) = hides {
-        let _ = write!(words, ", hides {hidden} of the policy");
+        let _ = write!(words, ", hides {} of the policy", grouped(hidden));
     }
     if let Some(reason) = &note.reason {
         let _ = write!(words, ", because: {reason}");

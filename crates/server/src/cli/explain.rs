@@ -4,6 +4,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::ArgMatches;
+use clap::parser::ValueSource;
 use serde_json::Value;
 use tollgate_core::KeySeed;
 
@@ -55,11 +57,11 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Outcome {
+pub(crate) fn run(args: &Args, matches: Option<&ArgMatches>) -> Outcome {
     let body = Value::Object(args.identity.body()?);
     let explained = match &args.policies {
-        Some(path) => by_file(path, &body)?,
-        None => by_server(args, &body)?,
+        Some(path) if !is_for_a_server(matches) => by_file(path, &body)?,
+        _ => by_server(args, &body)?,
     };
     if args.json {
         writeln!(io::stdout(), "{explained}")?;
@@ -67,6 +69,23 @@ pub(crate) fn run(args: &Args) -> Outcome {
         print(&mut anstream::stdout(), &explained)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether flags say which server to ask, while a policy file is only in the environment.
+fn is_for_a_server(matches: Option<&ArgMatches>) -> bool {
+    let flag = |name: &str| {
+        let source = matches.and_then(|matches| matches.value_source(name));
+        source == Some(ValueSource::CommandLine)
+    };
+    let server = [
+        "admin",
+        "admin_token",
+        "data_dir",
+        "ca",
+        "client_cert",
+        "client_key",
+    ];
+    !flag("policies") && server.into_iter().any(flag)
 }
 
 fn by_file(path: &Path, body: &Value) -> Result<Value, String> {

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use clap::builder::Styles;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::serve::serve;
 use crate::settings::{Flags, Settings};
@@ -62,8 +62,8 @@ type Outcome = Result<ExitCode, Failure>;
 
 /// Runs the program.
 pub fn run() -> ExitCode {
-    let outcome = match Cli::try_parse() {
-        Ok(cli) => perform(cli.command),
+    let outcome = match read() {
+        Ok((command, matches)) => perform(command, &matches),
         Err(error) => show(&error),
     };
     // What a command has left in the buffer is its output, too.
@@ -71,11 +71,18 @@ pub fn run() -> ExitCode {
     outcome.unwrap_or_else(Failure::report)
 }
 
-fn perform(command: Command) -> Outcome {
+/// The command, and where each of its settings came from.
+fn read() -> Result<(Command, ArgMatches), clap::Error> {
+    let matches = Cli::command().try_get_matches()?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut Cli::command()))?;
+    Ok((cli.command, matches))
+}
+
+fn perform(command: Command, matches: &ArgMatches) -> Outcome {
     match command {
         Command::Serve(flags) => run_server(*flags),
         Command::Check(args) => check::run(&args),
-        Command::Explain(args) => explain::run(&args),
+        Command::Explain(args) => explain::run(&args, matches.subcommand_matches("explain")),
         Command::Validate(args) => validate::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Plan(args) => plan::run(&args),

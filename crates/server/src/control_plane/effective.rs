@@ -15,7 +15,7 @@ use super::route::{Group, Route};
 use super::rule::Rule;
 use crate::answer::mode_name;
 use crate::clock;
-use crate::explanation::{Side, algorithm_name, origin};
+use crate::explanation::{Side, algorithm_name, hidden_limit, origin};
 use crate::fit::misfits;
 
 /// The routes of this file.
@@ -118,7 +118,7 @@ fn shown(one: &Effective<'_>) -> Value {
         "requiredScope": limit.required_scope(),
         "match": conditions,
         "for": one.who,
-        "from": origin(limit, base.map(|hidden| hidden.rule.limit)),
+        "from": origin(limit, hidden_limit(limit, base)),
         "values": {
             "algorithm": value(&|limit| json!(algorithm_name(limit))),
             "limit": value(&|limit| json!(limit.rule.limit)),

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Files;
+use crate::common::process::{finish, program};
 use crate::common::{Finished, Server, run};
 
 const POLICIES: &str = "tiers: [{tier: Gold}]
@@ -141,6 +142,52 @@ fn a_running_server_explains_with_its_counters() {
     assert!(wrong.complaint(2).contains("401"), "{wrong:?}");
     let none = run(&["explain", "--admin", &admin, "--data-dir", "/nonexistent"]);
     assert!(none.complaint(2).contains("/nonexistent/admin-token"), "{none:?}");
+}
+
+#[test]
+fn a_flag_that_names_a_server_is_stronger_than_a_policy_file_in_the_environment() {
+    let server = Server::start(POLICIES, &[]);
+    let files = Files::new();
+    let other = files.write(
+        "other.yaml",
+        "policies: [{id: other, scope: org, limit: 5, window: day}]\n",
+    );
+    let (admin, data) = (format!("http://{}", server.admin), server.data(""));
+    let explain = |flags: &[&str]| {
+        let mut command = program(&[&["explain", "--org", "acme", "--json"], flags].concat());
+        command
+            .env("TOLLGATE_POLICIES", &other)
+            .env("TOLLGATE_ADMIN_URL", &admin)
+            .env("TOLLGATE_DATA_DIR", &data);
+        finish(command, "").json(0)["tier"].clone()
+    };
+    assert_eq!(explain(&["--admin", &admin]), "Gold");
+    assert_eq!(explain(&["--data-dir", data.to_str().unwrap()]), "Gold");
+    assert_eq!(explain(&[]), "default");
+    assert_eq!(explain(&["--policies", &other, "--admin", &admin]), "default");
+}
+
+#[test]
+fn an_override_hides_a_limit_only_if_it_has_another() {
+    let files = Files::new();
+    let path = files.write(
+        "policies.yaml",
+        "orgs: [{orgId: acme}]\npolicies:\n  \
+         - {id: month, scope: org, limit: 1000000, window: month}\n  \
+         - {id: day, scope: org, limit: 10, window: day}\noverrides:\n  \
+         - {orgId: acme, policyId: month, limit: 2000000}\n  \
+         - {orgId: acme, policyId: day, timezone: Europe/Berlin}\n",
+    );
+    let explained = run(&["explain", "--policies", &path, "--org", "acme", "--json"]).json(0);
+    let day = find(&explained["applied"], "day");
+    assert_eq!(day["from"], "override for org, line 7");
+    assert_eq!(day["hides"], Value::Null);
+    let month = find(&explained["applied"], "month");
+    assert_eq!(
+        month["from"],
+        "override for org, line 6, hides 1,000,000 of the policy"
+    );
+    assert_eq!(month["hides"], 1_000_000);
 }
 
 #[test]
