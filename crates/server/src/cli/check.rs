@@ -50,17 +50,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let token = args.data_token.as_deref().and_then(|list| list.split(',').next());
     let credential = token.map(|token| ("x-tollgate-token", token.trim().to_owned()));
     let body = Value::Object(body);
-    let (status, answer) = http_client::post(&args.server, &args.trust, "/v1/check", credential, &body)?;
-    if !matches!(status, 200 | 429) {
-        let detail = answer["detail"].as_str().unwrap_or("no reason given");
-        return Err(format!("the server answered {status}: {detail}").into());
+    let answer = http_client::post(&args.server, &args.trust, "/v1/check", credential, &body)?;
+    if !matches!(answer.status, 200 | 429) {
+        let detail = answer.json["detail"].as_str().unwrap_or("no reason given");
+        return Err(format!("the server answered {}: {detail}", answer.status).into());
     }
     if args.json {
-        writeln!(io::stdout(), "{answer}")?;
+        let mut out = io::stdout();
+        out.write_all(&answer.body)?;
+        writeln!(out)?;
     } else {
-        print(&mut anstream::stdout(), &answer)?;
+        print(&mut anstream::stdout(), &answer.json)?;
     }
-    Ok(if answer["allowed"] == json!(true) {
+    Ok(if answer.json["allowed"] == json!(true) {
         ExitCode::SUCCESS
     } else {
         ExitCode::from(1)

@@ -115,14 +115,15 @@ fn by_server(args: &Args, body: &Value) -> Result<Value, String> {
     };
     let credential = Some(("authorization", format!("Bearer {token}")));
     let path = "/v1/ratelimit/explain";
-    let (status, answer) = http_client::post(&args.admin, &args.trust, path, credential, body)?;
-    if status != 200 {
+    let answer = http_client::post(&args.admin, &args.trust, path, credential, body)?;
+    if answer.status != 200 {
         return Err(format!(
-            "the server answered {status}: {}",
-            answer["detail"].as_str().unwrap_or_default()
+            "the server answered {}: {}",
+            answer.status,
+            answer.json["detail"].as_str().unwrap_or_default()
         ));
     }
-    Ok(answer)
+    Ok(answer.json)
 }
 
 fn print(out: &mut impl Write, explained: &Value) -> io::Result<()> {

@@ -18,14 +18,22 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// What says who asks: a header's name and value.
 pub(crate) type Credential = Option<(&'static str, String)>;
 
-/// Posts JSON to a server and returns status and JSON.
+/// What a server said.
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// The body, as it came and as it reads.
+    pub(crate) body: Bytes,
+    pub(crate) json: Value,
+}
+
+/// Posts JSON to a server that answers with JSON.
 pub(crate) fn post(
     server: &str,
     trust: &Trust,
     path: &str,
     credential: Credential,
     body: &Value,
-) -> Result<(u16, Value), String> {
+) -> Result<Answer, String> {
     let url = ServerUrl::parse(server)?;
     let mut request = Request::post(path)
         .header(HOST, &url.authority)
@@ -52,12 +60,12 @@ async fn ask(
     url: &ServerUrl,
     tls: Option<TlsConnector>,
     request: Request<Full<Bytes>>,
-) -> Result<(u16, Value), String> {
+) -> Result<Answer, String> {
     let response = exchange(url, tls, request).await?;
     let status = response.status().as_u16();
     let body = response.into_body().collect().await;
-    let bytes = body.map_err(|error| failed(url, &error))?.to_bytes();
-    let json = serde_json::from_slice(&bytes);
+    let body = body.map_err(|error| failed(url, &error))?.to_bytes();
+    let json = serde_json::from_slice(&body);
     let json = json.map_err(|_| format!("{} did not answer with JSON", url.authority))?;
-    Ok((status, json))
+    Ok(Answer { status, body, json })
 }

@@ -72,6 +72,15 @@ fn json_is_the_servers_answer() {
 }
 
 #[test]
+fn json_is_the_answer_as_the_server_wrote_it() {
+    let server = server();
+    let run = check(&server, &["--org", "acme", "--json"]);
+    let begins = "{\"allowed\":true,\"scope\":null,\"policyId\":null,\"remaining\":1,";
+    assert!(run.expect(0).starts_with(begins), "{run:?}");
+    assert!(run.stdout.ends_with("}\n"), "{run:?}");
+}
+
+#[test]
 fn every_part_of_a_request_has_a_flag() {
     let policies = file_of(&[
         hourly("a-route", "endpoint", 9, "endpointPattern: \"POST /v1/exports\""),
