@@ -3,6 +3,8 @@
 mod common;
 
 use common::{applied, applied_at, compiled, instant, now, problem, request, resolved, snapshot};
+use tollgate_catalog::document::parse_policy_set;
+use tollgate_catalog::model::{KeptOverride, Org, OrgRecord};
 use tollgate_catalog::snapshot::{Snapshot, Verdict};
 
 /// A file with the usual policies and these overrides, from line 11 on.
@@ -480,6 +482,30 @@ fn an_override_may_not_reset_a_count_that_others_share_by_another_zone() {
     let beside = "policies: [{id: p, limit: 9, window: day, counter: c}]\n\
         overrides: [{orgId: acme, policyId: p, endpointPattern: /a, timezone: Asia/Tokyo}]\n";
     assert!(problem(beside).contains("shares its count with the policy `p`"));
+}
+
+#[test]
+fn what_is_written_later_may_not_reset_a_count_that_others_share_by_another_zone() {
+    let before = snapshot(&on_one_count(""));
+    let zoned = on_one_count("").replace("mode: soft", "timezone: Asia/Tokyo");
+    let zoned = parse_policy_set(&zoned).expect("it is right by itself");
+    let said = before
+        .with_common(&zoned, now())
+        .err()
+        .map(|said| said.to_string());
+    assert!(
+        said.is_some_and(|said| said.contains("policies (hard): shares its count with the policy `soft`"))
+    );
+    let change = r#"{"orgId":"acme","policyId":"hard","timezone":"Asia/Tokyo"}"#;
+    let record = OrgRecord {
+        overrides: vec![KeptOverride::Json(change.into())],
+        ..OrgRecord::plain(Org::named("acme"))
+    };
+    let said = before.with_orgs(vec![("acme".to_owned(), Some(record))], now());
+    let said = said.err().map(|said| said.to_string());
+    assert!(
+        said.is_some_and(|said| said.starts_with("timezone: `hard` shares its count with the policy `soft`"))
+    );
 }
 
 #[test]
