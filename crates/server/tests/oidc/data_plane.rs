@@ -81,7 +81,7 @@ fn claims_say_who_asks() {
     );
     assert_eq!(keyed.status, 429);
     let other = authorize(&server, &token, &[("X-Tollgate-Org", "globex")]);
-    assert_eq!(other.problem(400), "`orgId` contradicts the token.");
+    assert_eq!(other.problem(400), "`x-tollgate-org` contradicts the token.");
     assert_eq!(server.left("org", &json!({"orgId": "globex"})), 10);
 }
 
