@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 
-use tollgate_core::IdHash;
+use tollgate_core::{IdHash, Period};
 
 use super::common::Common;
 use super::limit::Limit;
 use crate::document::Problems;
-use crate::model::Who;
+use crate::model::{Who, Window, Zone};
 
 impl Common {
     /// Notes policies that share a count and reset it by different zones. Of two tiers only those may that count
@@ -17,6 +17,10 @@ impl Common {
         let mut known: HashMap<IdHash, Vec<&Limit>> = HashMap::new();
         let limits = self.policies.iter().zip(&self.limits);
         for (policy, limit) in limits.filter(|(_, limit)| resets(limit)) {
+            if let Some((field, message)) = of_each_org(limit).filter(|_| !limit.scope.within_org()) {
+                let path = format!("policies ({})", policy.id);
+                problems.add(policy.line_of(field), path, message);
+            }
             let sharing = known.entry(limit.counter).or_default();
             if let Some(other) = sharing
                 .iter()
@@ -66,6 +70,16 @@ impl Common {
 /// Whether a limit begins its count anew at some midnight.
 fn resets(limit: &Limit) -> bool {
     limit.is_quota() && limit.mode.is_some()
+}
+
+/// What of a quota each org has its own of, so that orgs can't have one count together.
+fn of_each_org(limit: &Limit) -> Option<(&'static str, &'static str)> {
+    if limit.zone == Zone::Org {
+        let message = "counts organizations together, each of which has a midnight of its own: name a timezone, or add org to the scope";
+        return Some(("timezone", message));
+    }
+    let message = "counts organizations together, each of which has a billing month of its own: take month, or add org to the scope";
+    (limit.window == Window::Calendar(Period::BillingMonth)).then_some(("window", message))
 }
 
 /// Whether two limits would reset one count at different midnights. Those of one id never count for the same request:

@@ -178,7 +178,7 @@ fn quotas_that_share_a_count_must_reset_it_at_the_same_midnight() {
         // Not within an org, so that orgs of both tiers are in one count.
         (
             ", scope: global, orgTier: Gold",
-            ", scope: global, orgTier: Silver, timezone: org",
+            ", scope: global, orgTier: Silver, timezone: America/New_York",
         ),
         (
             ", scope: ip, orgTier: Gold",
@@ -187,7 +187,7 @@ fn quotas_that_share_a_count_must_reset_it_at_the_same_midnight() {
     ] {
         let said = problem(&quotas(first, second));
         assert!(said.starts_with("line 3: policies (ny): shares"), "{said}");
-        let months = quotas(first, second).replace("day", "billing_month");
+        let months = quotas(first, second).replace("day", "month");
         assert!(problem(&months).contains("shares its count with the policy `utc`"));
     }
 }
@@ -207,4 +207,17 @@ fn quotas_of_different_zones_are_fine_where_they_do_not_meet() {
     ] {
         snapshot(&quotas(first, second));
     }
+}
+
+/// Each org has its own midnight and its own billing month, and one count can have only one.
+#[test]
+fn a_quota_across_orgs_resets_for_all_at_once() {
+    let file = |more: &str| format!("policies:\n  - {{id: q, limit: 5, {more}}}\n");
+    let said = problem(&file("window: day, scope: ip, timezone: org"));
+    assert!(said.contains("midnight of its own: name a timezone"), "{said}");
+    let said = problem(&file("window: billing_month, scope: global"));
+    assert!(said.contains("billing month of its own: take month"), "{said}");
+    snapshot(&file("window: day, scope: [ip, org], timezone: org"));
+    snapshot(&file("window: billing_month, scope: org, timezone: org"));
+    snapshot(&file("window: month, scope: global, timezone: Asia/Tokyo"));
 }
