@@ -22,17 +22,6 @@ pub(super) fn answer(
     reply: &mut Reply,
 ) -> Result<(), Unanswered> {
     let always_200 = always_200(asked)?;
-    let answered = decide(plane, asked, turn, always_200, reply);
-    refuse_too_many(answered, always_200, reply)
-}
-
-fn decide(
-    plane: &DataPlane,
-    asked: &Asked<'_, '_>,
-    turn: &Turn,
-    always_200: bool,
-    reply: &mut Reply,
-) -> Result<(), Unanswered> {
     let body = read(asked.body)?;
     let request = body.request(Some(turn.snapshot()), turn.now);
     let request = request.map_err(Problem::from)?;
@@ -77,27 +66,17 @@ pub(super) fn always_200(asked: &Asked<'_, '_>) -> Result<bool, Problem> {
     }
 }
 
-/// Answers a caller that asks too often in the form of a decision, which it is waiting for.
-pub(super) fn refuse_too_many(
-    answered: Result<(), Unanswered>,
-    always_200: bool,
-    reply: &mut Reply,
-) -> Result<(), Unanswered> {
-    match answered {
-        Err(Unanswered::Problem(problem)) if problem.status == 429 => {
-            reply.clear();
-            if always_200 {
-                reply.json();
-            } else {
-                reply.status(429);
-                reply.problem_json();
-            }
-            reply.header("retry-after", b"1");
-            write_too_many(&problem, &mut reply.body);
-            Ok(())
-        }
-        answered => answered,
+/// Answers a caller that asks too often in the form of the decision that it waits for.
+pub(super) fn refuse_too_many(asked: &Asked<'_, '_>, problem: &Problem, reply: &mut Reply) {
+    reply.clear();
+    if always_200(asked) == Ok(true) {
+        reply.json();
+    } else {
+        reply.status(429);
+        reply.problem_json();
     }
+    reply.header("retry-after", b"1");
+    write_too_many(problem, &mut reply.body);
 }
 
 /// Writes the status and the headers of a decision.

@@ -187,7 +187,10 @@ impl DataPlane {
             Ok(()) => {}
             Err(Unanswered::Waits(wait)) => return Some(turn.wait(wait)),
             Err(Unanswered::AllWait(progress)) => return Some(turn.wait_for_all(progress)),
-            Err(Unanswered::Problem(problem)) => reply.problem(&problem),
+            Err(Unanswered::Problem(problem)) => match (asked.head.path, problem.status) {
+                ("/v1/check" | "/v1/reserve", 429) => check::refuse_too_many(asked, &problem, reply),
+                _ => reply.problem(&problem),
+            },
         }
         self.metrics.observe_request(Protocol::Http, started.elapsed());
         None

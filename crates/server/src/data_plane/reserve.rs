@@ -7,7 +7,7 @@ use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
-use super::check::{How, always_200, read_any, refuse_too_many, write_head};
+use super::check::{How, always_200, read_any, write_head};
 use super::keyed::{Keyed, bounded};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
@@ -26,17 +26,6 @@ pub(super) fn answer(
     reply: &mut Reply,
 ) -> Result<(), Unanswered> {
     let always_200 = always_200(asked)?;
-    let answered = decide(plane, asked, turn, always_200, reply);
-    refuse_too_many(answered, always_200, reply)
-}
-
-fn decide(
-    plane: &DataPlane,
-    asked: &Asked<'_, '_>,
-    turn: &Turn,
-    always_200: bool,
-    reply: &mut Reply,
-) -> Result<(), Unanswered> {
     bounded(asked)?;
     let body = read_any(asked.body)?;
     let ttl_ms = good_ttl(body.ttl_ms())?;
