@@ -300,7 +300,7 @@ pub mod rate_limiter_client {
                 .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "CheckLimit"));
             self.inner.unary(req, path, codec).await
         }
-        /// Decides up to 1,000 requests, each on its own, those of an org in order. If one of them is invalid none is
+        /// Decides up to 1,000 requests, in order, each on its own. If one of them is invalid none is
         /// decided.
         pub async fn check_limits(
             &mut self,
@@ -398,7 +398,7 @@ pub mod rate_limiter_server {
             tonic::Response<super::CheckLimitResponse>,
             tonic::Status,
         >;
-        /// Decides up to 1,000 requests, each on its own, those of an org in order. If one of them is invalid none is
+        /// Decides up to 1,000 requests, in order, each on its own. If one of them is invalid none is
         /// decided.
         async fn check_limits(
             &self,
