@@ -525,3 +525,122 @@ fn an_override_may_have_a_zone_of_its_own_where_nothing_else_is_in_its_count() {
         snapshot(&on_one_count(&format!("  - {{{change}}}\n")));
     }
 }
+
+/// The counter of the limit `key` for a request, by overrides of a policy that counts so.
+fn counter_of(policy: &str, overrides: &[&str], text: &str) -> tollgate_core::CounterKey {
+    let lines = overrides
+        .iter()
+        .map(|line| format!("  - {{orgId: acme, policyId: key, {line}}}\n"));
+    let file = format!(
+        "policies: [{{id: key, {policy}}}]\noverrides:\n{}",
+        lines.collect::<String>()
+    );
+    let snapshot = snapshot(&file);
+    let stack = resolved(&snapshot, &request(text), now());
+    assert_eq!(&*stack.limits[0].id, "key");
+    stack.levels[0].key
+}
+
+/// A key that is used under two apps would have one bucket of two sizes, or one quota of two midnights.
+#[test]
+fn what_an_app_has_in_place_of_a_limit_by_key_counts_apart_where_one_count_would_not_do() {
+    let bucket = "scope: key, limit: 20, window: 1s";
+    let (web, ios) = ("acme/web key=k", "acme/ios key=k");
+    for change in [
+        "limit: 5",
+        "burst: 50",
+        "mode: soft",
+        "window: 2s",
+        "counter: c",
+        "algorithm: leaky_bucket, limit: 5",
+    ] {
+        let overrides = &[&*format!("appId: web, {change}")];
+        let of_web = counter_of(bucket, overrides, web);
+        assert_ne!(of_web, counter_of(bucket, overrides, ios), "{change}");
+        let both = &[
+            &*format!("appId: web, {change}"),
+            &*format!("appId: ios, {change}, failMode: open"),
+        ];
+        assert_ne!(counter_of(bucket, both, ios), of_web, "{change}");
+    }
+    let quota = "scope: key, limit: 20, window: day";
+    let tokyo = &["appId: web, timezone: Asia/Tokyo"];
+    assert_ne!(counter_of(quota, tokyo, web), counter_of(quota, tokyo, ios));
+}
+
+#[test]
+fn and_else_it_keeps_the_count_of_the_policy() {
+    let (web, ios) = ("acme/web key=k", "acme/ios key=k");
+    for (policy, change) in [
+        ("scope: key, limit: 20, window: 1s", "appId: web, mode: shadow"),
+        ("scope: key, limit: 20, window: 1s", "limit: 5"),
+        ("scope: key, limit: 20, window: 1s", "keyId: k, limit: 5"),
+        (
+            "scope: key, limit: 20, window: 1s, algorithm: fixed_window",
+            "appId: web, limit: 5",
+        ),
+        (
+            "scope: key, limit: 20, window: 1s, algorithm: sliding_window_log",
+            "appId: web, limit: 5",
+        ),
+        ("scope: key, limit: 20, window: day", "appId: web, limit: 5"),
+        ("scope: key, limit: 20, window: day", "appId: web, timezone: UTC"),
+    ] {
+        let plain = counter_of(policy, &[], web);
+        assert_eq!(counter_of(policy, &[change], web), plain, "{policy}: {change}");
+        assert_eq!(counter_of(policy, &[change], ios), plain, "{policy}: {change}");
+    }
+    // Counted by app and key there is only one app in each count.
+    let both = "scope: [app, key], limit: 20, window: 1s";
+    let plain = counter_of(both, &[], web);
+    assert_eq!(counter_of(both, &["appId: web, limit: 5"], web), plain);
+}
+
+/// Two buckets on one count, and overrides of acme's.
+fn in_one_bucket(overrides: &[&str]) -> String {
+    let lines = overrides
+        .iter()
+        .map(|line| format!("  - {{orgId: acme, {line}}}\n"));
+    format!(
+        "policies:\n  - {{id: a, limit: 10, window: 1s, counter: c, scope: key}}\n  \
+         - {{id: b, limit: 10, window: 1s, counter: c, scope: key, requiredScope: write}}\noverrides:\n{}",
+        lines.collect::<String>()
+    )
+}
+
+#[test]
+fn an_override_may_not_give_a_bucket_that_others_share_another_size() {
+    assert_eq!(
+        problem(&in_one_bucket(&["policyId: a, limit: 20"])),
+        "line 5: overrides[0].limit: `a` shares its counter with the policy `b`, and a bucket can't refill at two rates: give \
+         both the same limit, or one a counter of its own"
+    );
+    assert!(problem(&in_one_bucket(&["policyId: b, burst: 20"])).contains("can't have two sizes"));
+    assert!(problem(&in_one_bucket(&["keyId: k, policyId: b, mode: soft"])).contains("past its limit"));
+    let beside = "policies: [{id: a, limit: 10, window: 1s, counter: c}]\n\
+        overrides: [{orgId: acme, policyId: a, endpointPattern: /a, limit: 5}]\n";
+    assert!(problem(beside).contains("shares its counter with the policy `a`"));
+    let ends = "expiresAt: 2099-01-01T00:00:00Z";
+    let of_two = problem(&in_one_bucket(&[
+        "policyId: a, limit: 20",
+        &format!("policyId: b, limit: 20, {ends}"),
+    ]));
+    assert!(of_two.contains("line 5: overrides[0].limit"), "{of_two}");
+}
+
+#[test]
+fn an_override_may_where_nothing_else_is_in_the_bucket_or_all_of_it_changes() {
+    for overrides in [
+        &["policyId: a, limit: 20, counter: own"][..],
+        &["policyId: a, limit: 20", "policyId: b, limit: 20"],
+        &[
+            "policyId: a, limit: 20, expiresAt: 2099-01-01T00:00:00Z",
+            "policyId: b, limit: 20, expiresAt: 2099-01-01T00:00:00Z",
+        ],
+        &["policyId: a, limit: 20", "policyId: b, mode: off"],
+        &["policyId: a, limit: 10, failMode: open"],
+        &["appId: web, policyId: a, limit: 20"],
+    ] {
+        snapshot(&in_one_bucket(overrides));
+    }
+}

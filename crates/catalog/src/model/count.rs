@@ -2,16 +2,26 @@
 
 use std::fmt::Write;
 
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
-use tollgate_core::{Algorithm, Anchor, Rule};
+use tollgate_core::{Algorithm, Anchor, Mode, Rule};
 
-use super::policy::{Policy, Zone};
+use super::policy::{Policy, PolicyMode, Zone};
 use super::window::Window;
 
 impl Policy {
     /// All that makes its counts its own, but for the [era](Self::since). Limit and burst are left out: a change of
     /// those keeps the count.
     pub(crate) fn count_name(&self) -> String {
+        let mut name = self.common_count_name();
+        if let Some(app) = &self.apart {
+            let _ = write!(name, "\0apart {app}");
+        }
+        name
+    }
+
+    /// The same for all that would be one count but for whom it is counted [apart](Self::apart).
+    pub(crate) fn common_count_name(&self) -> String {
         let values = &self.values;
         let mut dimensions = self.scope.dimensions().to_vec();
         dimensions.sort();
@@ -48,6 +58,26 @@ impl Policy {
             let _ = write!(name, "\0{:?}{:?}", values.ipv4_prefix, values.ipv6_prefix);
         }
         name
+    }
+
+    /// Whether what it counts may be one count with what another policy counts, where that is for other requests. Windows
+    /// just add up; but a bucket has one size and one rate, is soft or not, and a quota has one midnight.
+    pub(crate) fn can_share_a_count(&self, other: &Self) -> bool {
+        let is_soft = |policy: &Self| policy.values.mode == Some(PolicyMode::On(Mode::Soft));
+        let named = |policy: &Self| (policy.values.counter.clone(), policy.values.unit.clone());
+        let rule = self.rule();
+        match rule.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                rule == other.rule() && is_soft(self) == is_soft(other) && named(self) == named(other)
+            }
+            Algorithm::Quota(_) => self.zone() == other.zone() && named(self) == named(other),
+            Algorithm::FixedWindow(_) | Algorithm::SlidingLog | Algorithm::SlidingCounter => true,
+        }
+    }
+
+    /// Whose midnight its quota resets at.
+    pub(crate) fn zone(&self) -> Zone {
+        self.values.zone.clone().unwrap_or(Zone::Fixed(TimeZone::UTC))
     }
 
     /// The numbers of its limit.

@@ -119,6 +119,9 @@ pub struct Policy {
     pub quota_mode: bool,
     /// Its numbers and modes.
     pub values: Values,
+    /// The app whose use is counted apart, though it is not counted by app: an override's, where one count can't be held
+    /// against its numbers and against the policy's.
+    pub apart: Option<String>,
     /// The [era](super::Eras) it counts in: the number of the change since which it counts the way it does; 0 if that
     /// was its first.
     pub since: u64,
@@ -197,6 +200,7 @@ impl Policy {
             replaces,
             quota_mode,
             values,
+            apart: None,
             since: 0,
             shared_since: 0,
             line,
@@ -223,6 +227,7 @@ impl Policy {
             replaces: Vec::new(),
             quota_mode: false,
             values: Values::default(),
+            apart: None,
             since: 0,
             shared_since: 0,
             line: 0,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate_core::{Algorithm, KeySeed, Mode};
+use tollgate_core::KeySeed;
 
 use super::Tier;
 use super::beside::Beside;
@@ -103,8 +103,7 @@ impl Common {
             self.add_tier(name);
         }
         self.remembers = self.limits.iter().any(|limit| !limit.formers.is_empty());
-        self.check_shared_buckets(problems);
-        self.check_shared_zones(problems);
+        self.check_shared_counts(problems);
     }
 
     /// How a policy counted before.
@@ -244,59 +243,6 @@ impl Common {
             name: name.into(),
             limits,
         });
-    }
-
-    /// A bucket can't refill at two rates: limits of one tier that share a bucket must agree on theirs.
-    fn check_shared_buckets(&self, problems: &mut Problems) {
-        for tier in &self.tiers {
-            let mut seen: HashMap<_, &Limit> = HashMap::new();
-            let policies = tier.limits.iter().filter_map(|index| {
-                let policy = self.policies.get(*index as usize)?;
-                Some((policy, &self.limits[*index as usize]))
-            });
-            for (policy, limit) in policies {
-                if !matches!(
-                    limit.rule.algorithm,
-                    Algorithm::TokenBucket | Algorithm::LeakyBucket
-                ) {
-                    continue;
-                }
-                let Some(other) = seen.insert(limit.counter, limit) else {
-                    continue;
-                };
-                let Some((field, why)) = disagreement(limit, other) else {
-                    continue;
-                };
-                let message = format!("shares its counter with the policy `{}`, and {why}", other.id);
-                problems.add(
-                    policy.line_of(field),
-                    format!("policies ({})", policy.id),
-                    message,
-                );
-            }
-        }
-        problems.0.dedup();
-    }
-}
-
-/// Why two limits can't share a bucket, and the field that it is about. What a bucket owes is cut to what it holds, as it must be
-/// when it comes to hold less; of two that hold unlike, the smaller would let the larger off what it owes.
-fn disagreement(limit: &Limit, other: &Limit) -> Option<(&'static str, &'static str)> {
-    let is_soft = |limit: &Limit| limit.mode == Some(Mode::Soft);
-    if limit.rule.limit != other.rule.limit {
-        Some((
-            "limit",
-            "a bucket can't refill at two rates: give both the same limit",
-        ))
-    } else if limit.rule.capacity != other.rule.capacity {
-        Some(("burst", "a bucket can't have two sizes: give both the same burst"))
-    } else if is_soft(limit) != is_soft(other) {
-        Some((
-            "mode",
-            "only one of them goes on past its limit: make both soft or none, or give one a counter of its own",
-        ))
-    } else {
-        None
     }
 }
 

@@ -9,7 +9,7 @@ use tollgate_core::{IdHash, KeySeed, Nanos, Timestamp};
 
 use super::archive::{Archive, Span};
 use super::keys::KeyTable;
-use super::limit::Limit;
+use super::org::Counting;
 use super::sets::Sets;
 use super::table::OrgTable;
 use super::{Catalogue, Replaced, Snapshot};
@@ -39,9 +39,12 @@ impl Snapshot {
         problems.sorted()?;
         let catalogue = Arc::new(Catalogue { sets, orgs });
         let formers = replaces.map_or_else(Vec::new, |(past, now)| {
-            let shared = || catalogue.sets.limits();
-            let before = past.catalogue.own_limits().chain(shared());
-            past.remembered(counts_anew(before, catalogue.own_limits().chain(shared())), now)
+            let shared = || catalogue.sets.limits().map(Counting::on);
+            let before = past.catalogue.own_limits(now).chain(shared());
+            past.remembered(
+                counts_anew(before, catalogue.own_limits(now).chain(shared())),
+                now,
+            )
         });
         let keys = replaces.map_or_else(|| Arc::new(KeyTable::sized(0)), |(past, _)| past.keys.clone());
         Ok(Self {
@@ -91,9 +94,10 @@ impl Snapshot {
             let entry = sets.compile_org(&read, &mut problems);
             let common = sets.of(&entry);
             let before = self.catalogue.orgs.get(hash, &id, sets);
-            let before = before.into_iter().flat_map(|org| org.limits(sets.of(org)));
-            let (before, present) = (before.chain(&common.limits), entry.limits(common));
-            anew = anew.max(counts_anew(before, present.chain(&common.limits)));
+            let before = before.into_iter().flat_map(|org| org.limits(sets.of(org), now));
+            let shared = || common.limits.iter().map(Counting::on);
+            let (before, present) = (before.chain(shared()), entry.limits(common, now));
+            anew = anew.max(counts_anew(before, present.chain(shared())));
             orgs.put(hash, Arc::new(record), Some((Arc::new(read), entry)));
         }
         problems.sorted()?;
@@ -186,10 +190,10 @@ impl Snapshot {
 }
 
 impl Catalogue {
-    /// The limits that are orgs' own, of those that are compiled.
-    fn own_limits(&self) -> impl Iterator<Item = &Limit> {
+    /// The limits that are orgs' own at an instant, of those that are compiled.
+    fn own_limits(&self, now: Timestamp) -> impl Iterator<Item = Counting<'_>> {
         let orgs = self.orgs.compiled();
-        orgs.flat_map(|org| org.limits(self.sets.of(org)))
+        orgs.flat_map(move |org| org.limits(self.sets.of(org), now))
     }
 }
 
@@ -215,21 +219,28 @@ fn records(set: &PolicySet) -> Vec<OrgRecord> {
 
 /// How long the past counters can matter of limits that, under the same id, now count elsewhere.
 fn counts_anew<'l>(
-    past: impl Iterator<Item = &'l Limit>,
-    present: impl Iterator<Item = &'l Limit>,
+    past: impl Iterator<Item = Counting<'l>>,
+    present: impl Iterator<Item = Counting<'l>>,
 ) -> Option<Nanos> {
-    let mut counters: HashMap<&str, HashSet<IdHash>> = HashMap::new();
-    for limit in present {
-        counters.entry(&limit.id).or_default().insert(limit.counter);
-    }
-    let past: Vec<&Limit> = past.collect();
-    let mut known: HashMap<&str, HashSet<IdHash>> = HashMap::new();
-    for limit in &past {
-        known.entry(&limit.id).or_default().insert(limit.counter);
-    }
-    let changed = |id: &str| counters.get(id).is_some_and(|now| known.get(id) != Some(now));
+    let (past, present): (Vec<_>, Vec<_>) = (past.collect(), present.collect());
+    let (before, after) = (by_id(&past), by_id(&present));
+    let changed = |id: &str| {
+        let pair = before.get(id).zip(after.get(id));
+        pair.is_some_and(|(before, after)| before != after)
+    };
+    // One may hold more of what the other had counted.
     past.iter()
-        .filter(|limit| changed(&limit.id))
-        .map(|limit| limit.rule.horizon_ns())
+        .chain(&present)
+        .filter(|counting| changed(&counting.limit.id))
+        .map(|counting| counting.limit.rule.horizon_ns())
         .max()
+}
+
+fn by_id<'l>(all: &[Counting<'l>]) -> HashMap<&'l str, HashSet<(IdHash, bool)>> {
+    let mut counters: HashMap<&str, HashSet<(IdHash, bool)>> = HashMap::new();
+    for Counting { limit, ended } in all {
+        let of_id = counters.entry(&limit.id).or_default();
+        of_id.insert((limit.counter, *ended));
+    }
+    counters
 }

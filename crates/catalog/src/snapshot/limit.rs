@@ -102,6 +102,8 @@ pub struct Limit {
     pub(super) dimensions: Vec<Dimension>,
     /// The hash of all that makes its counts its own.
     pub(super) counter: IdHash,
+    /// The same of all whose counts would be one but for whom they count apart.
+    common_counter: IdHash,
     /// The same for a store that others share.
     pub(super) name: CounterName,
     /// How it counted before, as long as that matters.
@@ -129,6 +131,10 @@ impl Limit {
             && policy.descriptors.is_empty()
             && policy.path.is_none();
         let member = policy.scope.single().and_then(Member::of);
+        let counter = seed.id(counter_name(policy.count_name(), policy.since).as_bytes());
+        let common_counter = policy.apart.as_ref().map_or(counter, |_| {
+            seed.id(counter_name(policy.common_count_name(), policy.since).as_bytes())
+        });
         let alone = unconditional && policy.replaces.is_empty() && values.unit.is_none();
         Self {
             id: policy.id.as_str().into(),
@@ -141,7 +147,7 @@ impl Limit {
             },
             pattern: policy.pattern.clone(),
             window: values.window.unwrap_or(Window::Length(1)),
-            zone: values.zone.clone().unwrap_or(Zone::Fixed(TimeZone::UTC)),
+            zone: policy.zone(),
             unit: values.unit.as_deref().map(Into::into),
             count: values.counter.as_deref().map(Into::into),
             expose: values
@@ -166,8 +172,9 @@ impl Limit {
             quota_mode: policy.quota_mode,
             unconditional,
             prefixes: (values.ipv4_prefix.unwrap_or(32), values.ipv6_prefix.unwrap_or(64)),
-            counter: seed.id(counter_name(policy, policy.since).as_bytes()),
-            name: name::hash(&[counter_name(policy, policy.shared_since).as_bytes()]),
+            counter,
+            common_counter,
+            name: name::hash(&[counter_name(policy.count_name(), policy.shared_since).as_bytes()]),
             formers: Vec::new(),
             plain: member.filter(|_| alone),
             member,
@@ -191,6 +198,17 @@ impl Limit {
         });
         self.formers = formers.collect();
         self
+    }
+
+    /// Whether what it counted until an instant may still matter to another limit in its place, which may hold more of it.
+    pub(super) fn matters_to(&self, other: &Self, ended: Timestamp, now: Timestamp) -> bool {
+        let horizon = self.rule.horizon_ns().max(other.rule.horizon_ns());
+        now < ended.saturating_add(horizon)
+    }
+
+    /// Whether it goes on with another limit's count under a new name, since one of them counts someone apart.
+    pub(super) fn goes_on_for(&self, other: &Self) -> bool {
+        self.common_counter == other.common_counter
     }
 
     /// Whether one of its counters has all that one of another limit's would have: it tells apart no requests that the
@@ -410,9 +428,8 @@ impl Limit {
     }
 }
 
-/// The name of a policy's count, and its era if that is not the first.
-fn counter_name(policy: &Policy, since: u64) -> String {
-    let name = policy.count_name();
+/// The name of a count, and its era if that is not the first.
+fn counter_name(name: String, since: u64) -> String {
     match since {
         0 => name,
         since => format!("{name}\0since {since}"),

@@ -19,9 +19,9 @@ mod own;
 mod policy_values;
 mod resolve;
 mod sets;
+mod sharing;
 mod table;
 mod woken;
-mod zones;
 
 use std::sync::Arc;
 

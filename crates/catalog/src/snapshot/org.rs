@@ -55,6 +55,21 @@ pub(super) struct ResetEntry {
     at: Timestamp,
 }
 
+/// A limit of which there are counts.
+#[derive(Clone, Copy)]
+pub(super) struct Counting<'l> {
+    pub(super) limit: &'l Limit,
+    /// Nothing is counted any more.
+    pub(super) ended: bool,
+}
+
+impl<'l> Counting<'l> {
+    pub(super) fn on(limit: &'l Limit) -> Self {
+        let ended = false;
+        Self { limit, ended }
+    }
+}
+
 impl ResetEntry {
     pub(super) fn of(reset: &Reset, seed: KeySeed) -> Self {
         Self {
@@ -74,6 +89,11 @@ impl ResetEntry {
                 .as_deref()
                 .is_none_or(|policy| policy == limit.policy_id())
             && self.who.includes(request)
+    }
+
+    /// Whether it emptied a limit's counter for a request no earlier than at an instant.
+    pub(super) fn empties(&self, limit: &Limit, request: &Request<'_>, since: Timestamp) -> bool {
+        self.at >= since && self.at > Timestamp::EPOCH && self.concerns(limit, request)
     }
 }
 
@@ -105,8 +125,7 @@ impl OrgEntry {
 
     /// Whether a limit's counter for a request was emptied since an instant.
     pub(super) fn was_reset_since(&self, at: Timestamp, limit: &Limit, request: &Request<'_>) -> bool {
-        let mut resets = self.resets.iter();
-        resets.any(|reset| reset.at >= at && reset.at > Timestamp::EPOCH && reset.concerns(limit, request))
+        self.resets.iter().any(|reset| reset.empties(limit, request, at))
     }
 
     /// The plan of a user who has one of their own.
@@ -139,10 +158,22 @@ impl OrgEntry {
         }
     }
 
-    /// All limits that are its own, compiled.
-    pub(super) fn limits<'e>(&'e self, common: &'e Common) -> impl Iterator<Item = &'e Limit> {
+    /// All limits that are its own at an instant, compiled, and those that ended so lately that their counts matter.
+    pub(super) fn limits<'e>(
+        &'e self,
+        common: &'e Common,
+        now: Timestamp,
+    ) -> impl Iterator<Item = Counting<'e>> {
         let all = [&self.replacements, &self.extras].into_iter();
-        all.flat_map(|limits| limits.iter().map(|own| own.limit(common)))
+        let all = all.flat_map(OwnLimits::iter);
+        all.filter_map(move |own| match own.terms.expires {
+            Some(ended) if ended <= now => {
+                let (limit, base) = (own.limit(common), common.limits.get(own.terms.base? as usize)?);
+                let matters = limit.matters_to(base, ended, now);
+                matters.then_some(Counting { limit, ended: true })
+            }
+            _ => Some(Counting::on(own.limit(common))),
+        })
     }
 
     /// What its limits leave to the policies that they are for.

@@ -36,7 +36,7 @@ impl Common {
         for change in record.overrides.iter().filter_map(KeptOverride::get) {
             org.add_override(change);
         }
-        org.check_zones();
+        org.check_counts();
         let users = record.users.iter().map(|user| UserEntry {
             id: user.id.as_str().into(),
             tier: self.tier_number(&user.tier),
@@ -191,10 +191,10 @@ impl OrgInMaking<'_, '_> {
         self.replacements.insert(place, (terms, limit));
     }
 
-    fn check_zones(&mut self) {
+    fn check_counts(&mut self) {
         let own = self.replacements.iter().chain(&self.extras);
-        let compiled = own.filter_map(|(terms, limit)| Some((&terms.who, limit.as_ref()?)));
-        self.common.check_own_zones(self.tier, compiled, self.problems);
+        let compiled = own.filter_map(|(terms, limit)| Some((terms, limit.as_ref()?)));
+        self.common.check_own_counts(self.tier, compiled, self.problems);
     }
 }
 
@@ -216,7 +216,18 @@ fn changed(base: &Policy, change: &Override) -> Policy {
     if let Some(pattern) = narrower_route(base, change) {
         policy.pattern = pattern.clone();
     }
+    policy.apart = apart(base, &policy, &change.who);
     policy
+}
+
+/// The app whose use of a key is counted apart. Nothing keeps a key from being used under several apps, and then the
+/// numbers of one of them must not be held against what was counted by another's.
+fn apart(base: &Policy, changed: &Policy, who: &Who) -> Option<String> {
+    let by_app = changed.scope.dimensions().contains(&Dimension::App);
+    match who {
+        Who::App(app) if !by_app && !changed.can_share_a_count(base) => Some(app.clone()),
+        _ => None,
+    }
 }
 
 /// A limit that only one org has.
@@ -249,6 +260,7 @@ fn of_its_own(change: &Override) -> Policy {
         replaces: Vec::new(),
         quota_mode: false,
         values: change.values.clone(),
+        apart: None,
         since: 0,
         shared_since: 0,
         line: change.line,

@@ -62,6 +62,8 @@ type Compiled = OnceLock<Arc<Limit>>;
 pub(super) struct OwnLimits {
     /// A bit for each policy that one of them is made from; those 64 apart share one.
     bases: u64,
+    /// When the first of them ends.
+    first_end: Option<Timestamp>,
     terms: Arc<[Terms]>,
     compiled: Box<[Compiled]>,
 }
@@ -142,6 +144,24 @@ impl OwnLimits {
         })
     }
 
+    /// Whether some have ended.
+    #[inline]
+    pub(super) fn have_ended(&self, now: Timestamp) -> bool {
+        self.first_end.is_some_and(|first| first <= now)
+    }
+
+    /// Those that held for a request and have ended, and when they did.
+    pub(super) fn ended_for(
+        &self,
+        request: &Request<'_>,
+        now: Timestamp,
+    ) -> impl Iterator<Item = (Timestamp, OwnLimit<'_>)> {
+        self.iter().filter_map(move |own| {
+            let ended = own.terms.expires.filter(|ends| *ends <= now)?;
+            own.terms.who.includes(request).then_some((ended, own))
+        })
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = OwnLimit<'_>> {
         let limits = self.terms.iter().zip(&self.compiled);
         limits.map(|(terms, compiled)| OwnLimit { terms, compiled })
@@ -162,6 +182,7 @@ impl OwnLimits {
         });
         Self {
             bases: self.bases,
+            first_end: self.first_end,
             terms: self.terms.clone(),
             compiled: limits.collect(),
         }
@@ -174,6 +195,7 @@ impl FromIterator<(Terms, Compiled)> for OwnLimits {
         let bases = terms.iter().filter_map(|terms| terms.base);
         Self {
             bases: bases.fold(0, |bits, base| bits | bit(base)),
+            first_end: terms.iter().filter_map(|terms| terms.expires).min(),
             terms: terms.into(),
             compiled: compiled.into(),
         }

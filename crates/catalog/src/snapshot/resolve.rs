@@ -75,7 +75,7 @@ impl Snapshot {
             if now < past.until {
                 let mut before = past.catalogue.blank();
                 past.catalogue.resolve(request, now, &mut before);
-                stack.remember(&before, past.left);
+                stack.remember(&before, request, past.left);
             }
         }
     }
@@ -162,6 +162,9 @@ impl Catalogue {
         }
         if !stack.replaced.is_empty() {
             stack.leave_out_replaced();
+        }
+        if org.replacements.have_ended(now) {
+            stack.start_from_ended(request, now, &lookup);
         }
         if common.remembers {
             stack.start_from_former(org, request, now, lookup.ids);
@@ -321,20 +324,11 @@ impl<'s> Stack<'s> {
     }
 
     /// Notes the counters of a past stack that levels of this one replace.
-    fn remember(&mut self, past: &Stack<'s>, left: Timestamp) {
+    fn remember(&mut self, past: &Stack<'s>, request: &Request<'_>, left: Timestamp) {
         for (level, limit) in past.levels.iter().zip(&past.limits) {
             let here = self.limits.iter().position(|known| known.id == limit.id);
             if let Some(here) = here.filter(|here| self.levels[*here].key != level.key) {
-                self.formers.push(Former {
-                    level: here,
-                    rule: level.rule,
-                    calendar: level.calendar,
-                    key: level.key,
-                    home: level.home,
-                    left,
-                    whole: limit.is_no_narrower_than(self.limits[here]),
-                });
-                self.past.push((*limit, past.resets));
+                self.begin_with(here, (*limit, past.resets), level, request, left);
             }
         }
         // A counter that is still untouched began with those, and was never told what they have left.
@@ -344,6 +338,64 @@ impl<'s> Stack<'s> {
             if let Some(level) = here.filter(|here| self.levels[*here].key != former.key) {
                 self.formers.push(Former { level, ..*former });
                 self.past.push(*known);
+            }
+        }
+    }
+
+    /// Notes a counter that one level replaces since another limit was left for its own. What was emptied since then is not
+    /// to be gone on with.
+    fn begin_with(
+        &mut self,
+        level: usize,
+        past: (&'s Limit, &'s [ResetEntry]),
+        former: &Level<'s>,
+        request: &Request<'_>,
+        left: Timestamp,
+    ) {
+        let limit = self.limits[level];
+        if self
+            .resets
+            .iter()
+            .any(|reset| reset.empties(limit, request, left))
+        {
+            return;
+        }
+        let goes_on = limit.goes_on_for(past.0);
+        self.formers.push(Former {
+            level,
+            // Where it is one count by two names, another limit leaves what it differs by.
+            rule: if goes_on {
+                self.levels[level].rule
+            } else {
+                former.rule
+            },
+            calendar: former.calendar,
+            key: former.key,
+            home: former.home,
+            left,
+            whole: past.0.is_no_narrower_than(limit),
+        });
+        self.past.push(past);
+    }
+
+    /// Lets levels begin with no more room than what stood in for them has left, if that ended a short while ago.
+    #[inline(never)]
+    fn start_from_ended(&mut self, request: &Request<'_>, now: Timestamp, lookup: &Lookup<'s, '_, '_>) {
+        let (org, common) = (lookup.org, lookup.common);
+        for (level, limit) in self.limits.clone().into_iter().enumerate() {
+            for (ended, own) in org.replacements.ended_for(request, now) {
+                let own = own.limit(common);
+                if own.id != limit.id || !own.matters_to(limit, ended, now) {
+                    continue;
+                }
+                let Ok((key, home)) = own.key(request, lookup.ids) else {
+                    continue;
+                };
+                let counter = (org.after_resets(key, own, request), home);
+                if counter.0 != self.levels[level].key {
+                    let former = own.level(org, counter, 0);
+                    self.begin_with(level, (own, &org.resets), &former, request, ended);
+                }
             }
         }
     }

@@ -111,6 +111,10 @@ fn buckets_that_share_a_counter_must_refill_alike() {
     );
     snapshot(&file(5, ["\"*\"", "\"*\""]));
     snapshot(&file(6, ["Gold", "Silver"]));
+    assert!(problem(&file(6, ["Gold", "\"*\""])).contains("shares its counter"));
+    // Not within an org, so that orgs of both tiers are in one bucket.
+    let across = file(6, ["Gold", "Silver"]).replace("window", "scope: ip, window");
+    assert!(problem(&across).contains("shares its counter with the policy `a`"));
 }
 
 /// The smaller of two would forget what the larger is owed, and a hard one what a soft one is.

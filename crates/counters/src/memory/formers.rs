@@ -1,6 +1,6 @@
 //! What a counter begins with that replaces others.
 
-use tollgate_core::{Cell, Former, Level, Timestamp};
+use tollgate_core::{Algorithm, Cell, Former, Level, Mode, Timestamp};
 
 use super::front::Front;
 use super::shard::Found;
@@ -26,8 +26,40 @@ impl MemoryStore {
     }
 }
 
-/// The cell of an untouched counter that replaces others: no more room than the tightest of them had left.
+/// The cell of a counter that replaces others: untouched, it has no more room than the tightest of them had left. A
+/// bucket that was left for them and is come back to, as untouched as when they were, has not either: its cell knows when
+/// it was last charged.
 pub(super) fn inherit<'a>(
+    shards: &mut impl Locked,
+    level: &Level<'_>,
+    touched: Option<Cell>,
+    formers: impl Iterator<Item = &'a Former<'a>>,
+    now: Timestamp,
+) -> Cell {
+    let Some(cell) = touched else {
+        return begin(shards, level, formers, now);
+    };
+    if !matches!(
+        level.rule.algorithm,
+        Algorithm::TokenBucket | Algorithm::LeakyBucket
+    ) {
+        return cell;
+    }
+    let since = formers.filter(|former| former.whole && cell.as_of() < former.left.nanos());
+    let left = since.filter_map(|former| left_of(shards.shard(former.home), former, now));
+    let own = level
+        .rule
+        .advance(cell, level.calendar, now, level.mode == Mode::Soft);
+    match left.min() {
+        // What is left is in whole tokens, of which the other may have a part less.
+        Some(left) if left <= level.rule.remaining(own, now) => {
+            level.rule.opened_with(left, level.calendar, now)
+        }
+        _ => cell,
+    }
+}
+
+fn begin<'a>(
     shards: &mut impl Locked,
     level: &Level<'_>,
     formers: impl Iterator<Item = &'a Former<'a>>,

@@ -283,10 +283,11 @@ impl MemoryStore {
                 .shard(level.home)
                 .load(level.rule, level.key, level.cost, now);
             grows |= matches!(at, Found::Absent | Found::Log(_));
-            if matches!(at, Found::Absent) && !formers.is_empty() {
+            if !formers.is_empty() {
                 let formers = formers.iter().filter(|former| former.level == place);
+                let touched = (!matches!(at, Found::Absent)).then_some(cell);
                 // Taken apart, so that it is written down only where it comes from a call, and not for every counter.
-                let Cell([first, second, third]) = inherit(&mut shards, level, formers, now);
+                let Cell([first, second, third]) = inherit(&mut shards, level, touched, formers, now);
                 cell = Cell([first, second, third]);
             }
             found.push(at);
