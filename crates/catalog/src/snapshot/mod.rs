@@ -7,6 +7,7 @@ mod common;
 mod compile;
 mod descriptors;
 mod explain;
+mod formers;
 mod idle;
 mod ids;
 mod keys;

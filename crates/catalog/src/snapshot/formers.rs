@@ -1,0 +1,134 @@
+//! Counters that levels replace: those of a past snapshot, of overrides that have ended, and of policies that counted
+//! otherwise. What they have left is all that a level begins with.
+
+use tollgate_core::{Calendar, Former, Level, Timestamp};
+
+use super::ids::Ids;
+use super::limit::Limit;
+use super::org::{OrgEntry, ResetEntry};
+use super::resolve::{Lookup, Stack};
+use crate::request::Request;
+
+impl<'s> Stack<'s> {
+    /// Notes the counters of a past stack that levels of this one replace.
+    pub(super) fn remember(&mut self, past: &Stack<'s>, request: &Request<'_>, left: Timestamp) {
+        for (level, limit) in past.levels.iter().zip(&past.limits) {
+            let here = self.limits.iter().position(|known| known.id == limit.id);
+            if let Some(here) = here.filter(|here| self.levels[*here].key != level.key) {
+                self.begin_with(here, (*limit, past.resets), level, request, left);
+            }
+        }
+        // A counter that is still untouched began with those, and was never told what they have left.
+        for (former, known) in past.formers.iter().zip(&past.past) {
+            let id = &past.limits[former.level].id;
+            let here = self.limits.iter().position(|known| known.id == *id);
+            if let Some(level) = here.filter(|here| self.levels[*here].key != former.key) {
+                self.formers.push(Former { level, ..*former });
+                self.past.push(*known);
+            }
+        }
+    }
+
+    /// Notes a counter that one level replaces since another limit was left for its own. What was emptied since then is not
+    /// to be gone on with.
+    fn begin_with(
+        &mut self,
+        level: usize,
+        past: (&'s Limit, &'s [ResetEntry]),
+        former: &Level<'s>,
+        request: &Request<'_>,
+        left: Timestamp,
+    ) {
+        let limit = self.limits[level];
+        if self
+            .resets
+            .iter()
+            .any(|reset| reset.empties(limit, request, left))
+        {
+            return;
+        }
+        let goes_on = limit.goes_on_for(past.0);
+        self.formers.push(Former {
+            level,
+            // Where it is one count by two names, another limit leaves what it differs by.
+            rule: if goes_on {
+                self.levels[level].rule
+            } else {
+                former.rule
+            },
+            calendar: former.calendar,
+            key: former.key,
+            home: former.home,
+            left,
+            whole: past.0.is_no_narrower_than(limit),
+        });
+        self.past.push(past);
+    }
+
+    /// Lets levels begin with no more room than what stood in for them has left, if that ended a short while ago.
+    #[inline(never)]
+    pub(super) fn start_from_ended(
+        &mut self,
+        request: &Request<'_>,
+        now: Timestamp,
+        lookup: &Lookup<'s, '_, '_>,
+    ) {
+        let (org, common) = (lookup.org, lookup.common);
+        for (level, limit) in self.limits.clone().into_iter().enumerate() {
+            for (ended, own) in org.replacements.ended_for(request, now) {
+                let own = own.limit(common);
+                if own.id != limit.id || !own.matters_to(limit, ended, now) {
+                    continue;
+                }
+                let Ok((key, home)) = own.key(request, lookup.ids) else {
+                    continue;
+                };
+                let counter = (org.after_resets(key, own, request), home);
+                if counter.0 != self.levels[level].key {
+                    let former = own.level(org, counter, 0);
+                    self.begin_with(level, (own, &org.resets), &former, request, ended);
+                }
+            }
+        }
+    }
+
+    /// Lets levels that count otherwise than before begin with no more room than their old counts have left.
+    #[inline(never)]
+    pub(super) fn start_from_former(
+        &mut self,
+        org: &'s OrgEntry,
+        request: &Request<'_>,
+        now: Timestamp,
+        ids: &Ids<'_, '_>,
+    ) {
+        for (level, limit) in self.limits.iter().enumerate() {
+            let own = (self.levels[level].key, self.levels[level].home);
+            for former in limit.formers.iter().filter(|former| now < former.until) {
+                let whole = former.limit.is_no_narrower_than(limit);
+                if !whole && org.was_reset_since(former.left, limit, request) {
+                    continue;
+                }
+                // What a policy used up under another pattern it has used up.
+                let (key, home) = match former.limit.key(request, ids) {
+                    Ok(found) => found,
+                    Err(_) if whole => continue,
+                    // The request was in none of those counters, others of the same org were.
+                    Err(_) => own,
+                };
+                self.formers.push(Former {
+                    level,
+                    rule: &former.limit.rule,
+                    calendar: Calendar {
+                        zone: former.limit.zone_of(org),
+                        anchor: self.levels[level].calendar.anchor,
+                    },
+                    key: org.after_resets(key, &former.limit, request),
+                    home,
+                    left: former.left,
+                    whole,
+                });
+                self.past.push((&former.limit, self.resets));
+            }
+        }
+    }
+}
