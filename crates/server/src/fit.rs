@@ -4,7 +4,7 @@ use tollgate_catalog::model::Dimension;
 use tollgate_catalog::snapshot::Limit;
 use tollgate_core::{Mode, Nanos};
 
-use crate::answer::{duration, grouped};
+use crate::answer::{elapsed, grouped};
 
 /// A limit that, used to the full, exhausts a broader one before its window ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +80,6 @@ fn sentence(rate: &Limit, cap: &Limit, callers: u64, after: Nanos) -> String {
         cap.id,
         grouped(cap.rule.limit),
         cap.window,
-        duration(after)
+        elapsed(after)
     )
 }

@@ -94,18 +94,7 @@ impl Standing {
 /// Reads a policy file. A directory, and a file with a domain, are envoyproxy/ratelimit's.
 pub fn read_file(path: &Path) -> Result<PolicySet, PolicyFileError> {
     let texts = read_texts(path)?;
-    // More likely a mount that is gone, or a file about to be written, than a wish for no limits at all.
-    let nothing = |what| {
-        Err(PolicyFileError::Unreadable(
-            path.to_owned(),
-            std::io::Error::other(what),
-        ))
-    };
     match texts.as_slice() {
-        [] => nothing("there is no YAML file in the directory"),
-        [(_, text)] if text.trim().is_empty() => {
-            nothing("the file is empty; `policies: []` says that nothing is limited")
-        }
         [(_, text)] if !path.is_dir() && !is_envoy(text) => {
             parse_policy_set(text).map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems))
         }
@@ -123,7 +112,13 @@ pub fn read_file(path: &Path) -> Result<PolicySet, PolicyFileError> {
 
 /// Reads a file, or all files of a directory, by name.
 pub fn read_texts(path: &Path) -> Result<Vec<(String, String)>, PolicyFileError> {
-    let paths = files_of(path).map_err(|error| PolicyFileError::Unreadable(path.to_owned(), error))?;
+    let unreadable = |error| PolicyFileError::Unreadable(path.to_owned(), error);
+    let paths = files_of(path).map_err(unreadable)?;
+    // More likely a mount that is gone than a wish for no limits at all.
+    if paths.is_empty() {
+        let nothing = std::io::Error::other("there is no YAML file in the directory");
+        return Err(unreadable(nothing));
+    }
     let texts = paths.iter();
     texts
         .map(|path| Ok((path.display().to_string(), read_text(path)?)))

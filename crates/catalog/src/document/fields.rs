@@ -49,6 +49,11 @@ impl<'n> Fields<'n> {
             .any(|(key, node)| key == name && !node.is_null())
     }
 
+    /// Whether none is there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.iter().all(|(_, node)| node.is_null())
+    }
+
     /// The line of a field, or of the mapping if it is absent.
     pub fn line_of(&self, name: &str) -> usize {
         let found = self.items.iter().find(|(key, _)| key == name);

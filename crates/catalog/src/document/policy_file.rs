@@ -29,6 +29,11 @@ pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
     let Some(mut fields) = fields else {
         return Err(problems);
     };
+    // More likely a file that is about to be written, or of which all is commented out, than a wish for no limits.
+    if fields.is_empty() {
+        let message = "the file says nothing; `policies: []` says that nothing is limited";
+        problems.add(fields.line, "", message);
+    }
     let declares_tiers = fields.has("tiers");
     let tiers: Vec<String> = good(read_each(&mut fields, "tiers", &mut problems, read_tier));
     let classes = read_each(&mut fields, "endpointClasses", &mut problems, EndpointClass::read);

@@ -1,6 +1,7 @@
 //! Tiers, orgs, policies and overrides as an operator writes them, checked field by field.
 
 mod count;
+mod derived_id;
 mod descriptor_path;
 mod eras;
 mod id;

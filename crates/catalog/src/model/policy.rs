@@ -263,38 +263,6 @@ impl Policy {
         }
         values.and(ValueSet::REST)
     }
-
-    /// An id made of tier, scope, pattern, algorithm and window, for a policy that brings none.
-    fn derived_id(&self) -> String {
-        let mut id = String::new();
-        let window = self
-            .values
-            .window
-            .map_or_else(String::new, |window| window.to_string());
-        let tier = self.tier.as_deref().unwrap_or("all");
-        let pattern = self.pattern.to_string();
-        let pattern = if self.pattern.is_any() { "any" } else { &pattern };
-        for part in [
-            tier,
-            &self.scope.to_string(),
-            pattern,
-            self.values.algorithm_name(),
-            &window,
-        ] {
-            if !id.is_empty() {
-                id.push('-');
-            }
-            for character in part.chars() {
-                match character {
-                    'A'..='Z' | 'a'..='z' | '0'..='9' | '.' | '_' | ':' => id.push(character),
-                    _ if id.ends_with(['-', '.']) => {}
-                    _ => id.push('.'),
-                }
-            }
-        }
-        id.truncate(128);
-        id
-    }
 }
 
 impl Values {

@@ -1,6 +1,6 @@
 //! What one part of a file says of another: ids that repeat, names that nothing has.
 
-use crate::common::{compiled, problem, snapshot};
+use crate::common::{problem, snapshot};
 
 #[test]
 fn an_id_that_repeats_is_told_with_both_lines() {
@@ -27,7 +27,7 @@ fn policies_without_an_id_get_one_that_tells_them_apart() {
             "all-org-any-token_bucket-1m",
             "all-org-any-token_bucket-1h",
             "all-org.ip-any-token_bucket-1m",
-            "Gold-org-POST.a.b.id.-quota-day"
+            "Gold-org-POST.a.b.id.-quota-day-941a248b"
         ]
     );
     let said = problem("policies:\n  - {limit: 1, window: 1m}\n  - {limit: 2, window: 1m}\n");
@@ -138,7 +138,7 @@ fn buckets_that_share_a_counter_must_be_of_one_size_and_soft_alike() {
 }
 
 #[test]
-fn an_empty_file_is_a_file_with_nothing_in_it() {
+fn a_file_that_says_nothing_is_refused_however_that_is_spelt() {
     for file in [
         "",
         "\n",
@@ -147,14 +147,18 @@ fn an_empty_file_is_a_file_with_nothing_in_it() {
         "---\n",
         "--- ~\n...\n",
         "{}\n",
-        "policies: []\n",
-        "policies:\n",
+        "policies:\n  # - {id: a, limit: 5, window: 1m}\n",
         "policies: ~\ntiers: null\n",
     ] {
-        let snapshot = compiled(file).unwrap_or_else(|problems| panic!("{file:?}: {problems}"));
-        assert!(snapshot.limits().is_empty());
-        assert_eq!(snapshot.tiers().len(), 1);
+        let said = problem(file);
+        assert!(
+            said.contains("says nothing; `policies: []` says that nothing is limited"),
+            "{said}"
+        );
     }
+    let snapshot = snapshot("policies: []\n");
+    assert!(snapshot.limits().is_empty());
+    assert_eq!(snapshot.tiers().len(), 1);
 }
 
 /// Two quotas a day, with some more fields each.

@@ -1,11 +1,13 @@
 //! What a decision looks like from outside: JSON, headers, and the sentence a person reads.
 
+mod elapsed;
 mod headers;
 mod json;
 mod message;
 mod problem;
 mod time;
 
+pub use elapsed::elapsed;
 pub use headers::{HeaderStyles, Sink, write_headers};
 pub use json::mode_name;
 pub use json::write_decision;

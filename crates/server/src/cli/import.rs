@@ -78,7 +78,8 @@ fn print(args: &Args, imported: &Imported) -> io::Result<()> {
         return writeln!(out, "{report}");
     }
     // A JSON object is a YAML mapping, too.
-    writeln!(out, "policies:")?;
+    let none = if imported.policies.is_empty() { " []" } else { "" };
+    writeln!(out, "policies:{none}")?;
     for document in documents {
         writeln!(out, "  - {document}")?;
     }

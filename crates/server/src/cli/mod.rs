@@ -2,7 +2,6 @@
 
 mod check;
 mod completions;
-mod elapsed;
 mod explain;
 mod failure;
 mod http_client;

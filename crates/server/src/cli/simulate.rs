@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 use tollgate_core::{KeySeed, Mode, Timestamp};
 use tollgate_counters::Commit;
 
-use super::elapsed::elapsed;
 use super::recorded::Recording;
 use super::table::Table;
 use super::{HEADING, Outcome};
-use crate::answer::{grouped, rfc3339, write_decision};
+use crate::answer::{elapsed, grouped, rfc3339, write_decision};
 use crate::check_body::{At, CheckBody};
 use crate::engine::{Checked, Engine};
 use crate::policies::{self, PolicyFileError};

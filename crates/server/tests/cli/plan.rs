@@ -119,88 +119,130 @@ fn replayed(policies: &str, requests: &str) -> Value {
     summary["bindsFirst"]["afterMs"].clone()
 }
 
+/// A limit, a load by its rate, keys and hours, how many requests are replayed, and when the first is denied.
+type Case = (&'static str, [u64; 3], u64, Option<u64>);
+
+const LOADS: &[Case] = &[
+    // A surplus of less than one in a window, and of a third in a second.
+    (
+        "scope: app, limit: 1, burst: 10, window: 100ms",
+        [11, 1, 24],
+        200,
+        Some(9_090),
+    ),
+    (
+        "scope: key, limit: 33, window: 1s",
+        [100, 3, 24],
+        10_000,
+        Some(96_030),
+    ),
+    ("scope: key, limit: 34, window: 1s", [100, 3, 24], 10_000, None),
+    (
+        "scope: app, limit: 100, burst: 200, window: 1s",
+        [150, 1, 24],
+        1_000,
+        Some(3_986),
+    ),
+    (
+        "scope: app, limit: 10, burst: 1, window: 1s",
+        [11, 1, 24],
+        100,
+        Some(90),
+    ),
+    (
+        "scope: app, limit: 10, burst: 1, window: 1s",
+        [10, 1, 24],
+        100,
+        None,
+    ),
+    (
+        "scope: app, algorithm: leaky_bucket, limit: 7, window: 3s",
+        [3, 1, 24],
+        100,
+        Some(9_333),
+    ),
+    (
+        "scope: key, algorithm: fixed_window, limit: 33, window: 1s",
+        [100, 3, 24],
+        1_000,
+        Some(990),
+    ),
+    (
+        "scope: key, algorithm: sliding_window_log, limit: 34, window: 1s",
+        [100, 3, 24],
+        1_000,
+        None,
+    ),
+    // Just at the limit, what came in one window is in the way of the next.
+    (
+        "scope: app, algorithm: sliding_window_counter, limit: 50, window: 5s",
+        [10, 1, 24],
+        1_000,
+        Some(5_000),
+    ),
+    (
+        "scope: app, algorithm: sliding_window_counter, limit: 51, window: 5s",
+        [10, 1, 24],
+        1_000,
+        None,
+    ),
+    (
+        "scope: key, algorithm: sliding_window_counter, limit: 34, window: 1s",
+        [100, 3, 24],
+        1_000,
+        Some(1_020),
+    ),
+    (
+        "scope: app, algorithm: sliding_window_counter, limit: 3600, window: 1d",
+        [1, 1, 1],
+        14_400,
+        Some(86_400_000),
+    ),
+    (
+        "scope: app, algorithm: sliding_window_counter, limit: 3600, window: 12h",
+        [1, 1, 1],
+        14_400,
+        None,
+    ),
+    (
+        "scope: app, algorithm: sliding_window_counter, limit: 30, window: 8s",
+        [5, 1, 24],
+        1_000,
+        Some(6_000),
+    ),
+    // A bucket that holds nothing.
+    (
+        "scope: app, limit: 600, burst: 0, window: 1m",
+        [10, 1, 24],
+        10,
+        Some(0),
+    ),
+    // Hours in which nothing comes: a month's third day, a bucket that fills up again and one that does not.
+    (
+        "scope: org, limit: 10000, window: month",
+        [1, 1, 1],
+        12_000,
+        Some(175_600_000),
+    ),
+    (
+        "scope: app, limit: 3600, burst: 1000, window: 1d",
+        [1, 1, 1],
+        12_000,
+        Some(1_043_000),
+    ),
+    ("scope: app, limit: 3600, window: 1d", [1, 1, 1], 12_000, None),
+    ("scope: app, limit: 1900, window: 1h", [1, 1, 1], 12_000, None),
+    (
+        "scope: app, limit: 3000, burst: 5000, window: 1d",
+        [1, 1, 1],
+        16_000,
+        Some(262_515_000),
+    ),
+];
+
 #[test]
 fn a_limit_runs_out_when_a_replay_says_so() {
-    for (limit, [rate, keys, hours], requests, after) in [
-        // A surplus of less than one in a window, and of a third in a second.
-        (
-            "scope: app, limit: 1, burst: 10, window: 100ms",
-            [11, 1, 24],
-            200,
-            Some(9_090),
-        ),
-        (
-            "scope: key, limit: 33, window: 1s",
-            [100, 3, 24],
-            10_000,
-            Some(96_030),
-        ),
-        ("scope: key, limit: 34, window: 1s", [100, 3, 24], 10_000, None),
-        (
-            "scope: app, limit: 100, burst: 200, window: 1s",
-            [150, 1, 24],
-            1_000,
-            Some(3_986),
-        ),
-        (
-            "scope: app, limit: 10, burst: 1, window: 1s",
-            [11, 1, 24],
-            100,
-            Some(90),
-        ),
-        (
-            "scope: app, limit: 10, burst: 1, window: 1s",
-            [10, 1, 24],
-            100,
-            None,
-        ),
-        (
-            "scope: app, algorithm: leaky_bucket, limit: 7, window: 3s",
-            [3, 1, 24],
-            100,
-            Some(9_333),
-        ),
-        (
-            "scope: key, algorithm: fixed_window, limit: 33, window: 1s",
-            [100, 3, 24],
-            1_000,
-            Some(990),
-        ),
-        (
-            "scope: key, algorithm: sliding_window_log, limit: 34, window: 1s",
-            [100, 3, 24],
-            1_000,
-            None,
-        ),
-        // A bucket that holds nothing.
-        (
-            "scope: app, limit: 600, burst: 0, window: 1m",
-            [10, 1, 24],
-            10,
-            Some(0),
-        ),
-        // Hours in which nothing comes: a month's third day, a bucket that fills up again and one that does not.
-        (
-            "scope: org, limit: 10000, window: month",
-            [1, 1, 1],
-            12_000,
-            Some(175_600_000),
-        ),
-        (
-            "scope: app, limit: 3600, burst: 1000, window: 1d",
-            [1, 1, 1],
-            12_000,
-            Some(1_043_000),
-        ),
-        ("scope: app, limit: 3600, window: 1d", [1, 1, 1], 12_000, None),
-        ("scope: app, limit: 1900, window: 1h", [1, 1, 1], 12_000, None),
-        (
-            "scope: app, limit: 3000, burst: 5000, window: 1d",
-            [1, 1, 1],
-            16_000,
-            Some(262_515_000),
-        ),
-    ] {
+    for (limit, [rate, keys, hours], requests, after) in LOADS.iter().copied() {
         let policies = format!("policies:\n  - {{id: p, {limit}}}\n");
         let flags = [rate, keys, hours].map(|number| number.to_string());
         let args = [

@@ -101,8 +101,7 @@ impl Moment {
     }
 
     /// What adds up until then of something that comes so many times a nanosecond, rounded down.
-    pub(super) fn times(self, factor: u64) -> u128 {
-        let factor = u128::from(factor);
+    pub(super) fn times(self, factor: u128) -> u128 {
         factor * self.nanos + multiplied(factor, self.passed, self.parts).0
     }
 }

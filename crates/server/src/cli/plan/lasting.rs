@@ -9,10 +9,11 @@ use tollgate_catalog::model::Window;
 use tollgate_catalog::snapshot::Limit;
 use tollgate_core::{Algorithm, Nanos, Period, Rule};
 
+use super::fading::Fading;
 use super::flow::{Flow, Moment};
 
 const HOUR: u128 = 3_600_000_000_000;
-const DAY: u128 = 24 * HOUR;
+pub(super) const DAY: u128 = 24 * HOUR;
 
 /// The days in as many nanoseconds as the clock can count: what lasts longer lasts forever.
 const DAYS: u128 = (u64::MAX as u128) / DAY;
@@ -38,6 +39,8 @@ impl Load {
             Some(0)
         } else if let Some(bucket) = Bucket::of(&limit.rule) {
             self.first_refused_by(bucket)
+        } else if let Some(fading) = fading(&limit.rule) {
+            fading.first_refused(self, self.in_window(limit.window))
         } else {
             // The window that begins with the load is as busy as any.
             let admitted = u128::from(limit.rule.limit);
@@ -48,8 +51,9 @@ impl Load {
 
     /// The least limit that never refuses a request; `None` if none is large enough.
     pub(super) fn needs(self, limit: &Limit) -> Option<u64> {
+        let most = self.in_window(limit.window);
         let needed = match Bucket::of(&limit.rule) {
-            None => self.in_window(limit.window),
+            None => fading(&limit.rule).map_or(most, |fading| fading.needed(self, most)),
             Some(bucket) => {
                 let carries = |limit| {
                     let bucket = bucket.with(limit);
@@ -69,7 +73,7 @@ impl Load {
     fn first_refused_by(self, bucket: Bucket) -> Option<u128> {
         let refused = |request: u128| {
             let beyond = request.saturating_add(1).saturating_sub(bucket.capacity().into());
-            beyond.saturating_mul(bucket.window) > self.at(request).times(bucket.limit)
+            beyond.saturating_mul(bucket.window) > self.at(request).times(bucket.limit.into())
         };
         // If a day gives back all that it took, each is like the first.
         let taken = self.flow.in_nanos(self.work * bucket.window);
@@ -89,8 +93,14 @@ impl Load {
         self.flow.in_nanos(day * self.work)
     }
 
+    /// How many requests come before an instant.
+    pub(super) fn before_instant(self, instant: Nanos) -> u128 {
+        let worked = instant / DAY * self.work + (instant % DAY).min(self.work);
+        self.flow.in_nanos(worked)
+    }
+
     /// When a request comes.
-    fn at(self, request: u128) -> Moment {
+    pub(super) fn at(self, request: u128) -> Moment {
         let worked = self.flow.at(request);
         let (days, rest) = (worked.nanos / self.work, worked.nanos % self.work);
         worked.moved_to(days * DAY + rest)
@@ -104,8 +114,7 @@ impl Load {
             Window::Calendar(_) => 31 * DAY,
             Window::Length(length) => length.into(),
         };
-        let work = length / DAY * self.work + (length % DAY).min(self.work);
-        self.flow.in_nanos(work)
+        self.before_instant(length)
     }
 }
 
@@ -137,8 +146,15 @@ impl Bucket {
     }
 }
 
+fn fading(rule: &Rule) -> Option<Fading> {
+    (rule.algorithm == Algorithm::SlidingCounter).then(|| Fading {
+        limit: rule.limit.into(),
+        window: rule.window_ns.into(),
+    })
+}
+
 /// The first number that passes a test which all after it pass, too.
-fn first(numbers: Range<u128>, passes: impl Fn(u128) -> bool) -> Option<u128> {
+pub(super) fn first(numbers: Range<u128>, passes: impl Fn(u128) -> bool) -> Option<u128> {
     let (mut low, mut high) = (numbers.start, numbers.end);
     while low < high {
         let middle = low + (high - low) / 2;

@@ -1,5 +1,6 @@
 //! `tollgate plan`: sizing without running anything.
 
+mod fading;
 mod flow;
 mod lasting;
 mod observed;
@@ -13,10 +14,9 @@ use serde_json::json;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::KeySeed;
 
-use super::elapsed::elapsed;
 use super::table::Table;
 use super::{HEADING, Outcome, WARNING};
-use crate::answer::grouped;
+use crate::answer::{elapsed, grouped};
 use crate::clock;
 use crate::policies::{self, PolicyFileError};
 use workload::{Forecast, Workload};

@@ -12,11 +12,10 @@ use std::process::ExitCode;
 use serde_json::json;
 use tollgate_core::{MAX_LIMIT, Timestamp};
 
-use super::super::elapsed::elapsed;
 use super::super::recorded::Recording;
 use super::super::table::Table;
 use super::super::{HEADING, Outcome};
-use crate::answer::grouped;
+use crate::answer::{elapsed, grouped};
 
 const MINUTE_NS: u64 = 60_000_000_000;
 const DAY_NS: u64 = 86_400_000_000_000;

@@ -44,7 +44,7 @@ impl Forecast {
             let counted = limits
                 .iter()
                 .filter(|limit| limit.mode == Some(Mode::Enforce) && limit.unit.is_none());
-            counted.filter(|limit| limit.pattern.is_any())
+            counted.filter(|limit| limit.is_unconditional())
         };
         let sustained = |limit: &Limit| Flow::new(limit.rule.limit.into(), limit.rule.window_ns.into());
         // Left to themselves, apps call as often as their own limits admit.

@@ -6,7 +6,7 @@ use tollgate_core::Nanos;
 const UNITS: [(u128, &str); 3] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min")];
 
 /// A length of time in its two largest units, the seconds to the millisecond, rounded down.
-pub(crate) fn elapsed(length: Nanos) -> String {
+pub fn elapsed(length: Nanos) -> String {
     let mut millis = length / 1_000_000;
     if millis < 1_000 {
         return format!("{millis} ms");
