@@ -54,6 +54,8 @@ pub struct Former<'a> {
     pub home: u64,
     /// When it was left. Where it is out of reach, it is taken to have been used up then.
     pub left: Timestamp,
+    /// Whether it is the same count by another name: what it has used is what is used, by whichever numbers that is judged.
+    pub goes_on: bool,
     /// Whether it has all that the level's own counter would have counted. If not, others have the rest, and nobody
     /// knows all of them: then everything is taken to have been used up.
     pub whole: bool,

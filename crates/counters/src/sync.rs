@@ -93,6 +93,11 @@ impl<T> Mutex<T> {
         }
     }
 
+    /// The lock, if nobody has it.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock()
+    }
+
     #[cold]
     fn wait(&self) -> MutexGuard<'_, T> {
         let mut pauses = patience::pauses();
@@ -134,5 +139,9 @@ impl<T> Mutex<T> {
     )]
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap()
+    }
+
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok()
     }
 }

@@ -84,6 +84,25 @@ fn the_cap_on_counters_refuses_and_resets_nothing() {
 }
 
 #[test]
+fn a_store_full_of_what_does_not_matter_any_more_has_room_at_once() {
+    let store = MemoryStore::new(10_000);
+    let rule = rule(Algorithm::TokenBucket, 10);
+    let asks = |name: &str, n: u64, now| {
+        let org = format!("{name}-{n}");
+        decide(&store, &[level(&rule, "key", &org, "key")], now)
+    };
+    for n in 0..10_000 {
+        assert!(asks("early", n, at(0)).is_ok());
+    }
+    assert!(asks("too-many", 0, at(0)).is_err());
+    // A minute later all buckets are full again. Nobody sweeps but those who ask.
+    for n in 0..10_000 {
+        assert!(asks("late", n, at(68)).is_ok(), "{n}: {:?}", store.usage());
+    }
+    assert!(asks("too-many", 1, at(68)).is_err());
+}
+
+#[test]
 fn one_shard_takes_at_most_half() {
     let store = MemoryStore::new(100);
     let rule = rule(Algorithm::TokenBucket, 10);

@@ -10,7 +10,7 @@ use tollgate::engine::Engine;
 use tollgate_catalog::Request;
 use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord, Reset, Who};
-use tollgate_core::{Algorithm, BillingAnchor, Calendar, Cell, KeySeed, Rule, Timestamp};
+use tollgate_core::{Algorithm, BillingAnchor, Calendar, Cell, KeySeed, Retry, Rule, Timestamp};
 use tollgate_counters::Commit;
 
 const SECOND: u64 = 1_000_000_000;
@@ -61,6 +61,11 @@ impl Server {
     }
 
     fn asks(&self, app: &str, key: &str, cost: u64, now: Timestamp) -> bool {
+        self.waits(app, key, cost, now).is_none()
+    }
+
+    /// How long a request that is not let through is told to wait.
+    fn waits(&self, app: &str, key: &str, cost: u64, now: Timestamp) -> Option<Retry> {
         let request = Request {
             org: Some("acme"),
             app: Some(app),
@@ -72,7 +77,7 @@ impl Server {
         let checked = self.0.check(&snapshot, &request, Commit::Charge, now).unwrap();
         assert_eq!(checked.stack.limits.len(), 1);
         assert_eq!(&*checked.stack.limits[0].id, "key");
-        checked.decision.allowed
+        (!checked.decision.allowed).then_some(checked.decision.retry)
     }
 
     /// How many are let through, one after the other.
@@ -98,8 +103,8 @@ impl Bucket {
         Self { rule, cell }
     }
 
-    /// Charges what was let through, if there is room for it.
-    fn has_room(&mut self, cost: u64, now: Timestamp) -> bool {
+    /// Whether there is room for a request, which is charged if there is.
+    fn lets_through(&mut self, cost: u64, now: Timestamp) -> bool {
         let zone = jiff::tz::TimeZone::UTC;
         let anchor = BillingAnchor::default();
         let calendar = Calendar {
@@ -107,7 +112,9 @@ impl Bucket {
             anchor: &anchor,
         };
         let (cell, fits) = self.rule.look(self.cell, &calendar, cost, now, false);
-        self.cell = self.rule.charge(cell, cost, now);
+        if fits {
+            self.cell = self.rule.charge(cell, cost, now);
+        }
         fits
     }
 }
@@ -145,7 +152,7 @@ fn no_app_has_more_of_a_key_than_its_own_bucket_would_let_through() {
                 .entry((app, key))
                 .or_insert_with(|| Bucket::of(bucket(limit, burst)));
             assert!(
-                judge.has_room(cost, now),
+                judge.lets_through(cost, now),
                 "seed {seed}: {app} had too much of {key}"
             );
         }
@@ -153,9 +160,9 @@ fn no_app_has_more_of_a_key_than_its_own_bucket_would_let_through() {
     }
 }
 
-/// As long as a key is used under one app, it is as if it were one bucket with other numbers for a while.
+/// As long as a key is used under one app, it is as if it were one bucket that has another size for a while.
 #[test]
-fn an_override_that_comes_and_goes_lets_no_more_through_than_one_bucket_of_changing_numbers() {
+fn an_override_that_comes_and_goes_lets_no_more_through_than_one_bucket_of_changing_size() {
     for seed in 0..200 {
         let mut draw = Draw(seed);
         let server = Server::new("policies: [{id: key, scope: key, limit: 2, burst: 20, window: 1s}]");
@@ -189,11 +196,8 @@ fn an_override_that_comes_and_goes_lets_no_more_through_than_one_bucket_of_chang
             }
             let cost = 1 + draw.below(8);
             if server.asks("web", "k", cost, now) {
-                assert!(
-                    judge.has_room(cost, now),
-                    "seed {seed}, after {} ms",
-                    (at - START * SECOND) / 1_000_000
-                );
+                let passed = (at - START * SECOND) / 1_000_000;
+                assert!(judge.lets_through(cost, now), "seed {seed}, after {passed} ms");
             } else {
                 refused += 1;
             }
@@ -215,6 +219,34 @@ fn other_numbers_keep_the_count_of_the_key_there_and_back() {
     assert_eq!(server.let_through("web", at(3)), 0, "it was used up before");
 }
 
+/// Whoever comes first after it has ended goes on with what was used.
+#[test]
+fn what_an_app_used_of_a_key_is_used_for_all_apps_once_its_override_has_ended() {
+    let at = |hour: u64| seconds(START + hour * HOUR);
+    let end = jiff::Timestamp::from_second(i64::try_from(START + 2 * HOUR).unwrap()).unwrap();
+    for by_itself in [true, false] {
+        let server = Server::new(SLOW);
+        let ends = if by_itself {
+            format!(r#","expiresAt":"{end}""#)
+        } else {
+            String::new()
+        };
+        server.put(&[of_web(&format!(r#""limit":9{ends}"#))], Vec::new(), at(0));
+        assert!(server.asks("web", "k", 9, at(1)));
+        if !by_itself {
+            server.put(&[], Vec::new(), at(2));
+        }
+        assert!(!server.asks("ios", "k", 2, at(3)), "1 of 10 is left");
+        assert!(server.asks("ios", "k", 1, at(3)));
+        assert!(!server.asks("web", "k", 1, at(3)));
+        assert_eq!(server.let_through("ios", at(3)), 0);
+        assert!(
+            server.asks("ios", "j", 9, at(3)),
+            "another key has a count of its own"
+        );
+    }
+}
+
 #[test]
 fn an_override_that_ends_by_itself_leaves_what_was_used_to_the_policy() {
     let server = Server::new(SLOW);
@@ -230,6 +262,28 @@ fn an_override_that_ends_by_itself_leaves_what_was_used_to_the_policy() {
         server.put(&[of_web(&fields)], vec![emptied(at(0))], at(0));
         assert_eq!(server.let_through("web", at(1)), 25, "{seen}");
         assert_eq!(server.let_through("web", at(2)), 0, "{seen}");
+    }
+}
+
+#[test]
+fn what_it_leaves_tells_an_exact_wait() {
+    let at = |millis: u64| Timestamp::from_nanos((START * 1_000 + millis) * 1_000_000);
+    let end = jiff::Timestamp::from_second(i64::try_from(START + 1).unwrap()).unwrap();
+    for asked in [1_000, 2_500, 6_001, 9_999] {
+        let server = Server::new("policies: [{id: key, scope: key, limit: 10, window: 100s}]");
+        server.put(
+            &[of_web(&format!(r#""limit":12,"expiresAt":"{end}""#))],
+            Vec::new(),
+            at(0),
+        );
+        assert!(server.asks("web", "k", 12, at(0)));
+        // A bucket of ten is full, and so one is there ten seconds after the last was taken.
+        let Some(Retry::After(wait)) = server.waits("web", "k", 1, at(asked)) else {
+            panic!("after {asked} ms there is none");
+        };
+        assert_eq!(wait, u128::from(10_000 - asked) * 1_000_000);
+        assert!(!server.asks("ios", "k", 1, at(9_999)));
+        assert!(server.asks("ios", "k", 1, at(10_000)));
     }
 }
 

@@ -80,6 +80,41 @@ fn both_families_that_disagree_are_an_error() {
 }
 
 #[test]
+fn one_header_with_two_values_is_an_error() {
+    let server = server();
+    for (name, values) in [
+        ("X-Tollgate-Org", ["acme", "globex"]),
+        ("X-API-Key", ["tgk_live_a", "tgk_live_b"]),
+        ("X-Forwarded-Uri", ["/v1/exports", "/"]),
+        ("X-Tollgate-Cost", ["1", "0"]),
+    ] {
+        let twice = ask(&server).header(name, values[0]).header(name, values[1]);
+        let said = twice.send().problem(400);
+        assert!(said.contains("more than once, with different values"), "{said}");
+    }
+    let same = ask(&server)
+        .header("X-Tollgate-Org", "acme")
+        .header("X-Tollgate-Org", "acme");
+    assert_eq!(left(&same.send(), "org"), Some(9));
+}
+
+#[test]
+fn permissions_may_come_in_several_lines() {
+    let policies = file_of(&[hourly("writes", "org", 3, "requiredScope: write")]);
+    let server = Server::start(&policies, &[]);
+    let asked = ask(&server)
+        .header("X-Tollgate-Org", "acme")
+        .header("X-Tollgate-Scopes", "read list")
+        .header("X-Tollgate-Scopes", "write");
+    assert_eq!(left(&asked.send(), "writes"), Some(2));
+    let many = "a ".repeat(33);
+    let too_many = ask(&server)
+        .header("X-Tollgate-Scopes", &many)
+        .header("X-Tollgate-Scopes", &many);
+    assert!(too_many.send().problem(400).contains("at most 64"));
+}
+
+#[test]
 fn without_a_path_there_is_no_endpoint() {
     let server = server();
     let answer = ask(&server)

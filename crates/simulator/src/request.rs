@@ -93,6 +93,7 @@ impl Request {
                     key: former.key,
                     home: home_id(former.home),
                     left: Timestamp::from_nanos(past.left),
+                    goes_on: false,
                     whole: past.scope.is_no_narrower_than(policy.scope),
                 });
             }

@@ -3,11 +3,44 @@
 
 use tollgate_core::{Calendar, Former, Level, Timestamp};
 
+use super::Catalogue;
 use super::ids::Ids;
 use super::limit::Limit;
 use super::org::{OrgEntry, ResetEntry};
 use super::resolve::{Lookup, Stack};
 use crate::request::Request;
+use crate::route::Matches;
+
+impl Catalogue {
+    /// The stack of a request by policies that were left for others, with the counters of what was for other callers
+    /// then and is for nobody now.
+    pub(super) fn resolve_past<'s>(
+        &'s self,
+        request: &Request<'_>,
+        (left, now): (Timestamp, Timestamp),
+        present: &Self,
+    ) -> Stack<'s> {
+        let mut stack = self.blank();
+        self.resolve(request, now, &mut stack);
+        let (mut ids, mut routes) = (self.ids(request), Matches::new());
+        let lookup = self.look_up(&mut ids, &mut routes);
+        let (org, common) = present.find(lookup.ids.org(), request.org);
+        for own in lookup.org.replacements.iter() {
+            if !own.terms.in_force(now) || own.terms.who.includes(request) {
+                continue;
+            }
+            let own = own.limit(lookup.common);
+            let goes_on = org
+                .limits(common, now)
+                .any(|known| !known.ended && known.limit.counter == own.counter);
+            let here = stack.limits.iter().position(|limit| limit.id == own.id);
+            if let Some(level) = here.filter(|_| !goes_on) {
+                stack.begin_with_own(level, own, false, request, &lookup, left);
+            }
+        }
+        stack
+    }
+}
 
 impl<'s> Stack<'s> {
     /// Notes the counters of a past stack that levels of this one replace.
@@ -22,7 +55,9 @@ impl<'s> Stack<'s> {
         for (former, known) in past.formers.iter().zip(&past.past) {
             let id = &past.limits[former.level].id;
             let here = self.limits.iter().position(|known| known.id == *id);
-            if let Some(level) = here.filter(|here| self.levels[*here].key != former.key) {
+            let emptied = |here: &usize| self.was_emptied(*here, request, former.left);
+            let here = here.filter(|here| self.levels[*here].key != former.key && !emptied(here));
+            if let Some(level) = here {
                 self.formers.push(Former { level, ..*former });
                 self.past.push(*known);
             }
@@ -40,11 +75,7 @@ impl<'s> Stack<'s> {
         left: Timestamp,
     ) {
         let limit = self.limits[level];
-        if self
-            .resets
-            .iter()
-            .any(|reset| reset.empties(limit, request, left))
-        {
+        if self.was_emptied(level, request, left) {
             return;
         }
         let goes_on = limit.goes_on_for(past.0);
@@ -60,12 +91,14 @@ impl<'s> Stack<'s> {
             key: former.key,
             home: former.home,
             left,
+            goes_on,
             whole: past.0.is_no_narrower_than(limit),
         });
         self.past.push(past);
     }
 
-    /// Lets levels begin with no more room than what stood in for them has left, if that ended a short while ago.
+    /// Lets levels begin with no more room than what stood in for them has left, if that ended a short while ago. It may have
+    /// been for others: what is counted by key is one count for all apps.
     #[inline(never)]
     pub(super) fn start_from_ended(
         &mut self,
@@ -74,20 +107,42 @@ impl<'s> Stack<'s> {
         lookup: &Lookup<'s, '_, '_>,
     ) {
         let (org, common) = (lookup.org, lookup.common);
-        for (level, limit) in self.limits.clone().into_iter().enumerate() {
-            for (ended, own) in org.replacements.ended_for(request, now) {
-                let own = own.limit(common);
-                if own.id != limit.id || !own.matters_to(limit, ended, now) {
-                    continue;
-                }
-                let Ok((key, home)) = own.key(request, lookup.ids) else {
-                    continue;
-                };
-                let counter = (org.after_resets(key, own, request), home);
-                if counter.0 != self.levels[level].key {
-                    let former = own.level(org, counter, 0);
-                    self.begin_with(level, (own, &org.resets), &former, request, ended);
-                }
+        for (ended, own) in org.replacements.ended(now) {
+            let whose = own.terms.who.includes(request);
+            let own = own.limit(common);
+            let here = self.limits.iter().position(|limit| limit.id == own.id);
+            let matters = |here: &usize| own.matters_to(self.limits[*here], ended, now);
+            if let Some(level) = here.filter(matters) {
+                self.begin_with_own(level, own, whose, request, lookup, ended);
+            }
+        }
+    }
+
+    fn was_emptied(&self, level: usize, request: &Request<'_>, since: Timestamp) -> bool {
+        let limit = self.limits[level];
+        let mut resets = self.resets.iter();
+        resets.any(|reset| reset.empties(limit, request, since))
+    }
+
+    /// Notes the counter that a limit of an org's own has for a request.
+    fn begin_with_own(
+        &mut self,
+        level: usize,
+        own: &'s Limit,
+        whose: bool,
+        request: &Request<'_>,
+        lookup: &Lookup<'s, '_, '_>,
+        left: Timestamp,
+    ) {
+        if !whose && !own.is_no_narrower_than(self.limits[level]) {
+            return;
+        }
+        let org = lookup.org;
+        if let Ok((key, home)) = own.key(request, lookup.ids) {
+            let counter = (org.after_resets(key, own, request), home);
+            if counter.0 != self.levels[level].key {
+                let former = own.level(org, counter, 0);
+                self.begin_with(level, (own, &org.resets), &former, request, left);
             }
         }
     }
@@ -125,6 +180,7 @@ impl<'s> Stack<'s> {
                     key: org.after_resets(key, &former.limit, request),
                     home,
                     left: former.left,
+                    goes_on: false,
                     whole,
                 });
                 self.past.push((&former.limit, self.resets));

@@ -150,15 +150,11 @@ impl OwnLimits {
         self.first_end.is_some_and(|first| first <= now)
     }
 
-    /// Those that held for a request and have ended, and when they did.
-    pub(super) fn ended_for(
-        &self,
-        request: &Request<'_>,
-        now: Timestamp,
-    ) -> impl Iterator<Item = (Timestamp, OwnLimit<'_>)> {
+    /// Those that have ended, and when they did.
+    pub(super) fn ended(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, OwnLimit<'_>)> {
         self.iter().filter_map(move |own| {
             let ended = own.terms.expires.filter(|ends| *ends <= now)?;
-            own.terms.who.includes(request).then_some((ended, own))
+            Some((ended, own))
         })
     }
 

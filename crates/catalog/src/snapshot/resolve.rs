@@ -73,8 +73,8 @@ impl Snapshot {
         self.catalogue.resolve(request, now, stack);
         for past in &self.formers {
             if now < past.until {
-                let mut before = past.catalogue.blank();
-                past.catalogue.resolve(request, now, &mut before);
+                let times = (past.left, now);
+                let before = past.catalogue.resolve_past(request, times, &self.catalogue);
                 stack.remember(&before, request, past.left);
             }
         }
@@ -100,7 +100,7 @@ impl Snapshot {
 
 impl Catalogue {
     #[inline]
-    fn blank(&self) -> Stack<'_> {
+    pub(super) fn blank(&self) -> Stack<'_> {
         Stack {
             levels: SmallVec::new(),
             limits: SmallVec::new(),
@@ -126,7 +126,7 @@ impl Catalogue {
     }
 
     /// Fills a stack by these policies alone.
-    fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp, stack: &mut Stack<'s>) {
+    pub(super) fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp, stack: &mut Stack<'s>) {
         let (mut ids, mut routes) = (self.ids(request), Matches::new());
         let lookup = self.look_up(&mut ids, &mut routes);
         let (org, common) = (lookup.org, lookup.common);

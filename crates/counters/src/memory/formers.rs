@@ -33,30 +33,52 @@ pub(super) fn inherit<'a>(
     shards: &mut impl Locked,
     level: &Level<'_>,
     touched: Option<Cell>,
+    formers: impl Iterator<Item = &'a Former<'a>> + Clone,
+    now: Timestamp,
+) -> Cell {
+    let is_bucket = matches!(
+        level.rule.algorithm,
+        Algorithm::TokenBucket | Algorithm::LeakyBucket
+    );
+    match touched {
+        None => {
+            let others = formers.clone().filter(|former| !(is_bucket && former.goes_on));
+            let cell = begin(shards, level, others, now);
+            let same = formers.filter(|former| is_bucket && former.goes_on);
+            narrow(shards, level, cell, same, now)
+        }
+        Some(cell) if is_bucket => {
+            let since = formers.filter(|former| former.whole && cell.as_of() < former.left.nanos());
+            narrow(shards, level, cell, since, now)
+        }
+        Some(cell) => cell,
+    }
+}
+
+/// A bucket that has no more room than others have left.
+fn narrow<'a>(
+    shards: &mut impl Locked,
+    level: &Level<'_>,
+    cell: Cell,
     formers: impl Iterator<Item = &'a Former<'a>>,
     now: Timestamp,
 ) -> Cell {
-    let Some(cell) = touched else {
-        return begin(shards, level, formers, now);
-    };
-    if !matches!(
-        level.rule.algorithm,
-        Algorithm::TokenBucket | Algorithm::LeakyBucket
-    ) {
-        return cell;
-    }
-    let since = formers.filter(|former| former.whole && cell.as_of() < former.left.nanos());
-    let left = since.filter_map(|former| left_of(shards.shard(former.home), former, now));
-    let own = level
-        .rule
-        .advance(cell, level.calendar, now, level.mode == Mode::Soft);
-    match left.min() {
-        // What is left is in whole tokens, of which the other may have a part less.
-        Some(left) if left <= level.rule.remaining(own, now) => {
-            level.rule.opened_with(left, level.calendar, now)
+    let overdraw = level.mode == Mode::Soft;
+    formers.fold(cell, |cell, former| {
+        let Some(theirs) = found(shards.shard(former.home), former, now) else {
+            return cell;
+        };
+        let own = level.rule.advance(cell, level.calendar, now, overdraw);
+        let left = former.rule.remaining(theirs, now);
+        match former.goes_on {
+            true if theirs.debt() > own.debt() => theirs,
+            // What is left is in whole tokens, of which the other may have a part less.
+            false if left <= level.rule.remaining(own, now) => {
+                level.rule.opened_with(left, level.calendar, now)
+            }
+            _ => cell,
         }
-        _ => cell,
-    }
+    })
 }
 
 fn begin<'a>(
@@ -87,10 +109,14 @@ fn begin<'a>(
 
 /// What a counter has left, if it was touched.
 fn left_of(shard: &mut Front, former: &Former<'_>, now: Timestamp) -> Option<u64> {
+    found(shard, former, now).map(|cell| former.rule.remaining(cell, now))
+}
+
+/// A counter's cell, brought to now, if it was touched.
+fn found(shard: &mut Front, former: &Former<'_>, now: Timestamp) -> Option<Cell> {
     let (found, cell) = shard.load(former.rule, former.key, 0, now);
     if matches!(found, Found::Absent) {
         return None;
     }
-    let cell = former.rule.advance(cell, former.calendar, now, false);
-    Some(former.rule.remaining(cell, now))
+    Some(former.rule.advance(cell, former.calendar, now, false))
 }

@@ -96,8 +96,10 @@ const SHARD_BITS: u32 = 8;
 /// Places of cells looked at for each insertion: more than insertions can fill, so that a store
 /// under churn cleans up after itself even if nobody calls [`MemoryStore::sweep`].
 const SWEEP_AT_INSERT: usize = 6;
-/// Places looked at before a decision is refused for want of room.
+/// Places looked at in a shard before a decision is refused for want of room.
 const SWEEP_WHEN_FULL: usize = 384;
+/// How many other shards are looked at then, if it is the store that is full.
+const SHARDS_WHEN_FULL: usize = 8;
 
 /// The locked shards of a stack.
 trait Locked {
@@ -249,6 +251,7 @@ impl MemoryStore {
                 if !self.has_room(&shard) {
                     let gone = shard.sweep(SWEEP_WHEN_FULL, now);
                     self.account(before, shard.weight(), gone);
+                    self.sweep_others(now);
                     if !self.has_room(&shard) {
                         self.refused.fetch_add(1, Ordering::Relaxed);
                         return Err(StoreFull);
@@ -447,6 +450,7 @@ impl MemoryStore {
             let before = shard.weight();
             let gone = shard.sweep(SWEEP_WHEN_FULL, now);
             self.account(before, shard.weight(), gone);
+            self.sweep_others(now);
             if !self.has_room(shard) {
                 self.refused.fetch_add(1, Ordering::Relaxed);
                 return Err(StoreFull);
@@ -458,6 +462,22 @@ impl MemoryStore {
             }
         }
         Ok(())
+    }
+
+    /// Forgets counters of other shards, as long as the store is full. Some shard is locked already, so that one which is
+    /// not to be had at once is passed over.
+    fn sweep_others(&self, now: Timestamp) {
+        for _ in 0..SHARDS_WHEN_FULL {
+            if self.held.load(Ordering::Relaxed) < self.capacity {
+                return;
+            }
+            let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
+            if let Some(mut shard) = self.shards[next].0.try_lock() {
+                let before = shard.weight();
+                let gone = shard.sweep(SWEEP_WHEN_FULL, now);
+                self.account(before, shard.weight(), gone);
+            }
+        }
     }
 
     fn has_room(&self, shard: &Front) -> bool {

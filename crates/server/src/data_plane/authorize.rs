@@ -13,7 +13,7 @@ use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
 use super::check::How;
-use super::forwarded::{client_address, endpoint, header};
+use super::forwarded::{client_address, endpoint, header, text};
 use super::head::{Head, split_target};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Identity, Turn, Unanswered, query_value};
@@ -23,6 +23,9 @@ use crate::engine::Checked;
 
 /// Where gateways ask.
 pub(super) const PATH: &str = "/v1/authorize";
+
+/// The header that says which permissions a client has. It is a list, and may come in several lines.
+pub(crate) const SCOPES: &str = "x-tollgate-scopes";
 
 /// What Tollgate's own secrets begin with; other bearer tokens are the protected service's.
 const KEY_PREFIXES: [&str; 3] = ["tgk_", "tgt_", "tg_"];
@@ -96,7 +99,28 @@ fn read<'r>(
     identity: Option<&'r Identity>,
 ) -> Result<Request<'r>, Problem> {
     let endpoint = endpoint(head)?;
-    read_caller(&|name| header(head, name), endpoint, snapshot, now, identity)
+    let mut request = read_caller(&|name| header(head, name), endpoint, snapshot, now, identity)?;
+    add_scopes(&mut request, head.all(SCOPES).map(|line| text(SCOPES, line)))?;
+    Ok(request)
+}
+
+/// Adds the permissions that a gateway says the client has.
+pub(crate) fn add_scopes<'r>(
+    request: &mut Request<'r>,
+    lines: impl Iterator<Item = Result<&'r str, Problem>>,
+) -> Result<(), Problem> {
+    let mut count = 0;
+    for line in lines {
+        for scope in line?.split([' ', ',']).filter(|scope| !scope.is_empty()) {
+            check_id(scope).map_err(|problem| bad(&RequestError::new(SCOPES, problem)))?;
+            count += 1;
+            if count > MAX_ITEMS {
+                return Err(bad(&RequestError::new(SCOPES, "must have at most 64 items")));
+            }
+            request.scopes.push(scope);
+        }
+    }
+    Ok(())
 }
 
 /// A header that a gateway passes on.
@@ -125,7 +149,7 @@ impl DataPlane {
     }
 }
 
-/// Reads who asks out of the headers that a gateway passes on.
+/// Reads who asks out of the headers that a gateway passes on, but for their permissions.
 pub(crate) fn read_caller<'r>(
     header: Header<'_, 'r>,
     endpoint: Option<Endpoint<'r>>,
@@ -155,17 +179,6 @@ pub(crate) fn read_caller<'r>(
         endpoint,
         ..Request::new()
     };
-    if let Some(scopes) = header("x-tollgate-scopes")? {
-        let scopes = scopes.split([' ', ',']).filter(|scope| !scope.is_empty());
-        if scopes.clone().count() > MAX_ITEMS {
-            let problem = "must have at most 64 items";
-            return Err(bad(&RequestError::new("x-tollgate-scopes", problem)));
-        }
-        for scope in scopes {
-            check_id(scope).map_err(|problem| bad(&RequestError::new("x-tollgate-scopes", problem)))?;
-            request.scopes.push(scope);
-        }
-    }
     if let Some(cost) = header("x-tollgate-cost")? {
         let problem = || bad(&RequestError::new("x-tollgate-cost", "must be a whole number"));
         let digits = cost.bytes().all(|byte| byte.is_ascii_digit());

@@ -8,7 +8,7 @@ use tollgate_counters::Commit;
 
 use super::keyed::Keyed;
 use super::reply::Reply;
-use super::{Asked, DataPlane, Turn, Unanswered, query_value};
+use super::{Asked, DataPlane, Turn, Unanswered, query_value, reserve};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers, write_too_many};
 use crate::check_body::{BodyError, CheckBody};
 use crate::engine::{Checked, Done, Heard, Undecided, Wait};
@@ -75,8 +75,13 @@ pub(super) fn refuse_too_many(asked: &Asked<'_, '_>, problem: &Problem, reply: &
         reply.status(429);
         reply.problem_json();
     }
+    reply.header("x-ratelimit-scope", b"org");
     reply.header("retry-after", b"1");
     write_too_many(problem, &mut reply.body);
+    if asked.head.path == reserve::PATH {
+        reply.body.pop();
+        reply.body.extend_from_slice(reserve::NOTHING_OPENED);
+    }
 }
 
 /// Writes the status and the headers of a decision.

@@ -10,10 +10,21 @@ use crate::answer::Problem;
 
 /// A header's value, which must be text.
 pub(super) fn header<'b>(head: &Head<'b>, name: &'static str) -> Result<Option<&'b str>, Problem> {
-    head.header(name).map(|value| text(name, value)).transpose()
+    only(head, name)?.map(|value| text(name, value)).transpose()
 }
 
-fn text<'b>(name: &'static str, value: &'b [u8]) -> Result<&'b str, Problem> {
+/// The value of a header that has one. Where a proxy adds its own to a client's, nobody knows which is whose.
+pub(super) fn only<'b>(head: &Head<'b>, name: &'static str) -> Result<Option<&'b [u8]>, Problem> {
+    let mut values = head.all(name);
+    let first = values.next();
+    if values.any(|other| Some(other) != first) {
+        let detail = format!("The header `{name}` comes more than once, with different values.");
+        return Err(Problem::bad_request(detail));
+    }
+    Ok(first)
+}
+
+pub(super) fn text<'b>(name: &'static str, value: &'b [u8]) -> Result<&'b str, Problem> {
     std::str::from_utf8(value).map_err(|_| Problem::bad_request(format!("The header `{name}` is not UTF-8.")))
 }
 
@@ -43,7 +54,7 @@ fn either<'b>(
     first: &'static str,
     second: &'static str,
 ) -> Result<Option<(&'static str, &'b [u8])>, Problem> {
-    match (head.header(first), head.header(second)) {
+    match (only(head, first)?, only(head, second)?) {
         (Some(one), Some(other)) if one != other => Err(Problem::bad_request(format!(
             "The headers `{first}` and `{second}` disagree."
         ))),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tollgate_core::{Retry, Timestamp};
 
+use super::forwarded::only;
 use super::reply::Reply;
 use super::turn::Turn;
 use super::{Asked, DataPlane};
@@ -41,7 +42,7 @@ impl DataPlane {
         org: OrgMark,
         reply: &mut Reply,
     ) -> Result<Keyed, Problem> {
-        let Some(key) = asked.head.header("idempotency-key") else {
+        let Some(key) = only(asked.head, "idempotency-key")? else {
             return Ok(Keyed::No);
         };
         let mut underway = turn.underway.take().unwrap_or_default();

@@ -38,7 +38,7 @@ use crate::reservations::{Keys, Reservations};
 use crate::tls::Address;
 use crate::workers::{self, Line};
 
-pub(crate) use authorize::read_caller;
+pub(crate) use authorize::{SCOPES, add_scopes, read_caller};
 pub(crate) use batch::MAX_REQUESTS;
 pub(crate) use desk::{Claimant, Desk};
 pub(crate) use forwarded::client_address;
@@ -168,7 +168,7 @@ impl DataPlane {
         let started = turn.started;
         let answered = match asked.head.path {
             "/v1/check" => self.post(asked, &turn, reply, check::answer),
-            "/v1/reserve" => self.post(asked, &turn, reply, reserve::answer),
+            reserve::PATH => self.post(asked, &turn, reply, reserve::answer),
             "/v1/settle" => self.post(asked, &turn, reply, settle::answer),
             "/v1/refund" => self.post(asked, &turn, reply, refund::answer),
             "/v1/check/batch" => self.post(asked, &turn, reply, batch::answer),
@@ -188,7 +188,7 @@ impl DataPlane {
             Err(Unanswered::Waits(wait)) => return Some(turn.wait(wait)),
             Err(Unanswered::AllWait(progress)) => return Some(turn.wait_for_all(progress)),
             Err(Unanswered::Problem(problem)) => match (asked.head.path, problem.status) {
-                ("/v1/check" | "/v1/reserve", 429) => check::refuse_too_many(asked, &problem, reply),
+                ("/v1/check" | reserve::PATH, 429) => check::refuse_too_many(asked, &problem, reply),
                 _ => reply.problem(&problem),
             },
         }

@@ -5,6 +5,7 @@ use serde_json::json;
 use tollgate_catalog::Request;
 use tollgate_core::Timestamp;
 
+use super::forwarded::only;
 use super::keyed::{Keyed, good_key};
 use super::reply::Reply;
 use super::{Asked, DataPlane, Settled, Turn, Unanswered};
@@ -50,7 +51,7 @@ pub(super) fn answer(
             good_key(Some(&*key.0))?
         }
         None => {
-            let key = asked.head.header("idempotency-key");
+            let key = only(asked.head, "idempotency-key")?;
             let key = key.ok_or_else(|| {
                 Problem::bad_request("`idempotencyKey` is missing: which check is to be refunded?")
             })?;

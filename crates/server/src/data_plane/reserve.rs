@@ -15,6 +15,12 @@ use crate::answer::{Problem, rfc3339, write_decision, write_denial_members};
 use crate::engine::{Checked, Done};
 use crate::reservations::{Bill, Recording, Undo};
 
+/// Where reservations are made.
+pub(super) const PATH: &str = "/v1/reserve";
+
+/// The end of an answer that opens no reservation.
+pub(super) const NOTHING_OPENED: &[u8] = b",\"reservationId\":null,\"expiresAt\":null}";
+
 /// How long a reservation lasts unless it is told, and at most.
 const TTL_MS: u64 = 60_000;
 const MAX_TTL_MS: u64 = 3_600_000;
@@ -131,6 +137,6 @@ fn write(checked: &Checked<'_>, opened: Option<&Opened>, out: &mut Vec<u8>) {
             rfc3339(*until, 0, out);
             out.extend_from_slice(b"\"}");
         }
-        None => out.extend_from_slice(b",\"reservationId\":null,\"expiresAt\":null}"),
+        None => out.extend_from_slice(NOTHING_OPENED),
     }
 }

@@ -25,7 +25,7 @@ use tonic::Code;
 
 use crate::answer::{Problem, write_denial, write_headers, write_problem};
 use crate::clock;
-use crate::data_plane::{DataPlane, Identity, client_address, read_caller};
+use crate::data_plane::{DataPlane, Identity, SCOPES, add_scopes, client_address, read_caller};
 use crate::engine::Checked;
 
 /// The service.
@@ -67,6 +67,7 @@ impl Authorization {
         let endpoint = endpoint.map_err(|error| Problem::bad_request(format!("`endpoint` {error}.")))?;
         *identity = self.plane.identity(&header, now)?;
         let mut check = read_caller(&header, endpoint, snapshot, now, identity.as_deref())?;
+        add_scopes(&mut check, header(SCOPES).transpose().into_iter())?;
         check.ip = self
             .client(asked.source.as_ref(), http)
             .or(Some(envoy.to_canonical()));

@@ -241,7 +241,12 @@ fn asked_for_200_an_org_that_asks_too_often_gets_200() {
             (&false.into(), &"rate_limit_exceeded".into())
         );
         assert_eq!(answer.number("retry-after"), Some(1));
+        assert_eq!(answer.header("x-ratelimit-scope"), Some("org"));
     }
+    let reserved = refused("/v1/reserve");
+    let body = reserved.expect(429);
+    let opened = [body.get("reservationId"), body.get("expiresAt")];
+    assert_eq!(opened, [Some(&serde_json::Value::Null); 2]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
 
+use super::super::forwarded::only;
 use super::super::reply::Reply;
 use super::super::turn::Turn;
 use super::super::{Asked, DataPlane, Unanswered};
@@ -21,7 +22,7 @@ impl DataPlane {
         org: Option<&str>,
         reply: &mut Reply,
     ) -> Result<Keyed, Unanswered> {
-        let Some(key) = asked.head.header("idempotency-key") else {
+        let Some(key) = only(asked.head, "idempotency-key")? else {
             return Ok(Keyed::No);
         };
         let keyed = self.claim(asked, turn, OrgMark::of(self.engine.seed(), org), reply)?;
