@@ -493,9 +493,9 @@ fn what_is_written_later_may_not_reset_a_count_that_others_share_by_another_zone
         .with_common(&zoned, now())
         .err()
         .map(|said| said.to_string());
-    assert!(
-        said.is_some_and(|said| said.contains("policies (hard): shares its count with the policy `soft`"))
-    );
+    assert!(said.is_some_and(|said| {
+        said.contains("policies (hard).timezone: shares its count with the policy `soft`")
+    }));
     let change = r#"{"orgId":"acme","policyId":"hard","timezone":"Asia/Tokyo"}"#;
     let record = OrgRecord {
         overrides: vec![KeptOverride::Json(change.into())],

@@ -154,6 +154,18 @@ fn read_text(path: &Path) -> Result<String, PolicyFileError> {
     std::fs::read_to_string(path).map_err(fail)
 }
 
+/// Reads a policy file that has changed. What would wait for somebody to write, such as a pipe, is not one.
+fn read_again(path: &Path) -> Result<PolicySet, PolicyFileError> {
+    let unreadable = |error| PolicyFileError::Unreadable(path.to_owned(), error);
+    let kind = std::fs::metadata(path).map_err(unreadable)?.file_type();
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(unreadable(std::io::Error::other(
+            "it is neither a file nor a directory",
+        )));
+    }
+    read_file(path)
+}
+
 /// Reads the file, or the demonstration set without one.
 pub fn load(path: Option<&Path>) -> Result<PolicySet, PolicyFileError> {
     match path {
@@ -193,7 +205,7 @@ pub async fn watch(
         seen = now;
         // Reading a large file must not hold the runtime up.
         let reading = path.clone();
-        let read = tokio::task::spawn_blocking(move || read_file(&reading)).await;
+        let read = tokio::task::spawn_blocking(move || read_again(&reading)).await;
         let Ok(read) = read else { continue };
         standing = match reload(&path, read, &catalogue).await {
             Ok(()) => {

@@ -83,6 +83,22 @@ fn a_file_that_is_gone_changes_nothing() {
     assert_eq!(applied(&server.allowed(&body())), ["back"]);
 }
 
+/// To read one would wait for whoever writes it, and nothing else would be read meanwhile.
+#[test]
+fn a_pipe_in_the_files_place_changes_nothing_and_holds_nothing_up() {
+    let server = Server::start(&file_of(&[hourly("kept", "org", 5, "")]), &[]);
+    let path = server.dir.path().join("policies.yaml");
+    std::fs::remove_file(&path).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    server.logs("neither a file nor a directory");
+    assert_eq!(applied(&server.allowed(&body())), ["kept"]);
+    server.reload(&file_of(&[hourly("back", "org", 5, "")]));
+    assert_eq!(applied(&server.allowed(&body())), ["back"]);
+    server.terminate();
+    assert_eq!(server.wait().code(), Some(0));
+}
+
 #[test]
 fn a_raised_or_lowered_limit_keeps_the_count() {
     for (algorithm, anchored) in [

@@ -83,8 +83,7 @@ mod tests {
 
     fn id_of(fields: &str) -> String {
         let set = parse_policy_set(&format!("policies: [{{limit: 1, window: 1m, {fields}}}]"));
-        set.map(|set| set.policies[0].id.clone())
-            .unwrap_or_else(|problems| panic!("{problems}"))
+        set.map_or_else(|problems| panic!("{problems}"), |set| set.policies[0].id.clone())
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub struct Effective<'s> {
     pub who: String,
     /// The limit of the tier that it stands in for.
     pub hidden: Option<&'s Limit>,
+    /// The limit of the tier that it stands beside, with other values.
+    pub beside: Option<&'s Limit>,
 }
 
 impl Snapshot {
@@ -95,6 +97,7 @@ impl Snapshot {
                         limit: one.limit(common),
                         who: terms.who.to_string(),
                         hidden: Some(limit),
+                        beside: None,
                     });
                 }
             }
@@ -103,6 +106,7 @@ impl Snapshot {
                     limit,
                     who: Who::Org.to_string(),
                     hidden: None,
+                    beside: None,
                 });
             }
         }
@@ -111,6 +115,7 @@ impl Snapshot {
             limit: extra.limit(common),
             who: extra.terms.who.to_string(),
             hidden: None,
+            beside: extra.terms.base.and_then(|base| common.limits.get(base as usize)),
         }));
         all.sort_by(|one, other| sort_key(one.limit).cmp(&sort_key(other.limit)));
         all

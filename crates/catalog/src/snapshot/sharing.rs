@@ -25,14 +25,14 @@ impl Common {
         let mut known: HashMap<IdHash, Vec<&Limit>> = HashMap::new();
         let limits = self.policies.iter().zip(&self.limits);
         for (policy, limit) in limits.filter(|(_, limit)| counts_as_one(limit)) {
-            let path = format!("policies ({})", policy.id);
+            let path = |field| format!("policies ({}).{field}", policy.id);
             if let Some((field, message)) = of_each_org(limit).filter(|_| !limit.scope.within_org()) {
-                problems.add(policy.line_of(field), &path, message);
+                problems.add(policy.line_of(field), path(field), message);
             }
             let sharing = known.entry(limit.counter).or_default();
             let mut meeting = sharing.iter().filter(|other| meet(limit, other));
             if let Some(Clash(field, message)) = meeting.find_map(|other| clash(limit, other)) {
-                problems.add(policy.line_of(field), path, message);
+                problems.add(policy.line_of(field), path(field), message);
             }
             if !sharing.iter().any(|other| stands_for(other, limit)) {
                 sharing.push(limit);

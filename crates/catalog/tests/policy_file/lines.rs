@@ -126,9 +126,12 @@ fn policies_that_share_a_count_are_told_with_the_line_of_what_differs() {
         format!("policies:\n  - {{id: a, counter: c, limit: 5, window: day, unit: x}}\n{second}")
     };
     let said = problem(&file("limit: 6\n    window: day\n    timezone: org"));
-    assert!(said.starts_with("line 7: policies (b): shares"), "{said}");
+    assert!(
+        said.starts_with("line 7: policies (b).timezone: shares"),
+        "{said}"
+    );
     let said = problem(&file("limit: 6\n    window: 1m").replace("day", "1m"));
-    assert!(said.starts_with("line 5: policies (b): shares"), "{said}");
+    assert!(said.starts_with("line 5: policies (b).limit: shares"), "{said}");
 }
 
 #[test]

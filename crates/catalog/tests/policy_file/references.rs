@@ -106,7 +106,7 @@ fn buckets_that_share_a_counter_must_refill_alike() {
     };
     let said = problem(&file(6, ["\"*\"", "\"*\""]));
     assert!(
-        said.starts_with("line 3: policies (b): shares its counter with the policy `a`"),
+        said.starts_with("line 3: policies (b).limit: shares its counter with the policy `a`"),
         "{said}"
     );
     snapshot(&file(5, ["\"*\"", "\"*\""]));
@@ -174,7 +174,7 @@ const NEW_YORK: &str = ", timezone: America/New_York";
 fn quotas_that_share_a_count_must_reset_it_at_the_same_midnight() {
     assert_eq!(
         problem(&quotas("", NEW_YORK)),
-        "line 3: policies (ny): shares its count with the policy `utc`, which resets it by the timezone UTC and not \
+        "line 3: policies (ny).timezone: shares its count with the policy `utc`, which resets it by the timezone UTC and not \
          America/New_York: give one of them a counter of its own, or both the same timezone"
     );
     for (first, second) in [
@@ -194,7 +194,10 @@ fn quotas_that_share_a_count_must_reset_it_at_the_same_midnight() {
         ),
     ] {
         let said = problem(&quotas(first, second));
-        assert!(said.starts_with("line 3: policies (ny): shares"), "{said}");
+        assert!(
+            said.starts_with("line 3: policies (ny).timezone: shares"),
+            "{said}"
+        );
         let months = quotas(first, second).replace("day", "month");
         assert!(problem(&months).contains("shares its count with the policy `utc`"));
     }

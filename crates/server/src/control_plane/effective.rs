@@ -101,10 +101,13 @@ fn shown(one: &Effective<'_>) -> Value {
         let present = of(limit);
         match base.map(of).filter(|hidden| *hidden != present) {
             Some(hidden) => json!({"value": present, "from": "override", "hides": hidden}),
-            None if base.is_none() && limit.origin.overridden.is_some() => {
-                json!({"value": present, "from": "override"})
+            None if base.is_some() || limit.origin.overridden.is_none() => {
+                json!({"value": present, "from": "policy"})
             }
-            None => json!({"value": present, "from": "policy"}),
+            None => match one.beside.map(of) {
+                Some(same) if same == present => json!({"value": present, "from": "policy"}),
+                _ => json!({"value": present, "from": "override"}),
+            },
         }
     };
     let conditions = limit.descriptors().iter();

@@ -99,7 +99,10 @@ impl Connection {
                             }
                         }
                     }
-                    Next::Close => return close(stream).await,
+                    Next::Close => {
+                        self.line.lingers();
+                        return close(stream).await;
+                    }
                 }
             }
             if buffers.incoming.capacity() > LARGE_BUFFER {

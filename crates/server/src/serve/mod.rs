@@ -8,6 +8,7 @@ mod sweeps;
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -35,6 +36,9 @@ use fronts::serve_workers;
 use listeners::{Listeners, listener};
 use signals::Signals;
 use sweeps::{org_cap, sweep, sweep_charges, sweep_counters};
+
+/// How long what is under way on other threads has to end once all has been served.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Serves until SIGTERM or SIGINT. The error is a sentence.
 pub fn serve(settings: Settings) -> Result<(), String> {
@@ -88,7 +92,10 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         jwt,
         admin_limits: limits.map(Arc::new),
     };
-    runtime.block_on(run(settings, start, listeners))
+    let served = runtime.block_on(run(settings, start, listeners));
+    // All that counts is done: a disk that does not answer must not keep the process from ending.
+    runtime.shutdown_timeout(LAST_WORDS);
+    served
 }
 
 /// What was found before anything is served.

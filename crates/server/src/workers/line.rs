@@ -7,7 +7,12 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use std::time::Duration;
+
 use super::{Limits, ticks};
+
+/// How long a connection waits for its client to close.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// What the worker may know of a connection.
 #[derive(Debug, Default)]
@@ -47,6 +52,11 @@ impl Line {
     /// From now on has so long to take a request and answer it.
     pub fn works(&self) {
         self.expects(false, ticks(self.limits.request_timeout));
+    }
+
+    /// From now on waits for the client to close, which has been told all there is to tell.
+    pub fn lingers(&self) {
+        self.expects(false, ticks(LINGER));
     }
 
     /// From now on keeps its own time, and ends by itself when no further request is taken.

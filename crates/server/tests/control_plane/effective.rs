@@ -51,10 +51,9 @@ fn each_value_says_where_it_came_from_and_what_it_hides() {
     );
     let said = raised["from"].as_str().unwrap();
     assert!(said.contains("override") && said.contains("a fair"), "{said}");
-    assert_eq!(
-        item(&effective, "gold-org:key:mobile", "key mobile")["values"]["limit"]["value"],
-        1
-    );
+    let beside = &item(&effective, "gold-org:key:mobile", "key mobile")["values"];
+    assert_eq!(beside["limit"], json!({"value": 1, "from": "override"}));
+    assert_eq!(beside["window"], json!({"value": "1h", "from": "policy"}));
 }
 
 #[test]
