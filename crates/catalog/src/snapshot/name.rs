@@ -5,11 +5,12 @@
 //! SHA-256, cut to 128 bits.
 
 use sha2::{Digest, Sha256};
+use tollgate_core::Timestamp;
 
-use super::Stack;
 use super::ids::network;
 use super::limit::Limit;
 use super::org::ResetEntry;
+use super::{Snapshot, Stack};
 use crate::model::Dimension;
 use crate::request::Request;
 
@@ -31,6 +32,25 @@ impl Stack<'_> {
     /// Whether a level's counter belongs to the request's org, and not to several.
     pub fn is_within_org(&self, place: usize) -> bool {
         self.limits[place].scope.within_org()
+    }
+}
+
+impl Snapshot {
+    /// Whether a counter of this name is one that a request with these ids may be counted by, under the present policies.
+    pub fn counts_under(&self, name: &CounterName, request: &Request<'_>, now: Timestamp) -> bool {
+        let entry = self.entry_of(request.org);
+        let sets = &self.catalogue.sets;
+        let plans = || entry.users.iter().map(|user| user.tier).chain([entry.tier]);
+        let of_a_plan = |limit: &&Limit| {
+            let tiers = &sets.active.tiers;
+            let of = |tier: &str| plans().any(|plan| &*tiers[plan as usize].name == tier);
+            limit.origin.tier.as_deref().is_none_or(of)
+        };
+        let own = entry
+            .limits(sets.of(entry), now)
+            .filter(|counting| !counting.ended);
+        let mut limits = sets.limits().filter(of_a_plan).chain(own.map(|own| own.limit));
+        limits.any(|limit| limit.mode.is_some() && named(limit, &entry.resets, request) == *name)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
+use tollgate_catalog::Request;
 use tollgate_catalog::model::Dimension;
 use tollgate_catalog::repository::{Alerted, Answering, Corrected, Correcting, Correction, Kept, LedgerName};
 use tollgate_catalog::snapshot::{Effective, Limit, Snapshot};
@@ -87,7 +88,9 @@ pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
         let known = effective.iter().find(|one| one.limit.policy_id() == policy);
         tenant && known.is_none_or(|one| !one.limit.expose || one.limit.mode == Some(Mode::Shadow))
     };
-    let current = rows.into_iter().filter(|kept| !kept.row.is_over(now));
+    let current = rows
+        .into_iter()
+        .filter(|kept| !kept.row.is_over(now) && is_counted(&snapshot, &org, kept, now));
     let current = current.map(|kept| at_present(&effective, kept));
     let open = reserved(&ask, &org).await;
     let reserved = |kept: &Kept| open.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
@@ -112,6 +115,16 @@ pub(super) async fn post(Path((org, id)): Path<(String, String)>, ask: Ask) -> A
     let correct = async {
         // What this node has spent and not told yet was spent before.
         ledger.refresh(&org).await;
+        let before = u128::from_be_bytes(name).checked_sub(1).map(u128::to_be_bytes);
+        let kept = ledger
+            .repository()
+            .ledger_of(ledger.region(), &org, before.as_ref(), 1);
+        let kept = kept.await.map_err(WriteError::from)?;
+        let kept = kept.first().filter(|kept| kept.name == name);
+        let snapshot = ask.plane.engine.snapshot_full();
+        if !kept.is_some_and(|kept| is_counted(&snapshot, &org, kept, clock::now())) {
+            return Err(Problem::not_found());
+        }
         let author = ask.author(&reason);
         let open = reserved(&ask, &org).await;
         let reserved = |kept: &Kept| open.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
@@ -200,6 +213,26 @@ pub(super) fn ledger(ask: &Ask) -> Result<Arc<Ledger>, Problem> {
             "Quotas are counted in Redis alone: with a database that all nodes share there is a ledger.",
         )
     })
+}
+
+/// Whether anything is counted in a row under the present policies. It is not since a policy counts otherwise or is gone, or
+/// the counter was emptied.
+fn is_counted(snapshot: &Snapshot, org: &str, kept: &Kept, now: Timestamp) -> bool {
+    let label: Value = serde_json::from_str(&kept.label).unwrap_or_default();
+    let id = |name: &str| label[name].as_str();
+    let mut request = Request {
+        org: Some(org),
+        app: id("appId"),
+        key: id("keyId"),
+        user: id("userId"),
+        ip: id("ip").and_then(|ip| Request::address(ip).ok()),
+        test: id("environment") == Some("test"),
+        ..Request::new()
+    };
+    let members = label.as_object().into_iter().flatten();
+    let others = members.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
+    request.descriptors.extend(others);
+    snapshot.counts_under(&kept.name, &request, now)
 }
 
 /// The limit on a row under the present policies: the one that counts the same.

@@ -143,3 +143,40 @@ fn what_was_used_is_corrected_with_a_reason() {
     let absent = format!("{QUOTAS}/00000000000000000000000000000000/corrections");
     admin.post(&absent, &grant).problem(404);
 }
+
+#[test]
+fn what_nothing_is_counted_in_any_more_is_neither_shown_nor_corrected() {
+    let (server, admin) = world();
+    server.allowed(&json!({"orgId": "acme", "appId": "web", "cost": 7}));
+    let used = |policy: &str| {
+        let items = admin.items(QUOTAS);
+        let of_policy = items.iter().filter(|item| item["policyId"] == policy);
+        of_policy.map(|item| item["used"].clone()).collect::<Vec<_>>()
+    };
+    let target = |policy: &str| {
+        let id = of(&admin.items(QUOTAS), policy)["quotaId"].clone();
+        format!("{QUOTAS}/{}/corrections", id.as_str().unwrap())
+    };
+    assert_eq!(
+        (used("org-day"), used("app-day")),
+        (vec![json!(7)], vec![json!(7)])
+    );
+    let before = target("org-day");
+    let reset = json!({"policyId": "org-day", "reason": "a trial"});
+    admin.post("/v1/orgs/acme/ratelimit/reset", &reset).expect(200);
+    assert_eq!(
+        (used("org-day"), used("app-day")),
+        (vec![json!(0)], vec![json!(7)])
+    );
+    let correction = json!({"used": 99, "reason": "why"});
+    admin.post(&before, &correction).problem(404);
+    server.allowed(&json!({"orgId": "acme", "appId": "web", "cost": 2}));
+    assert_eq!(used("org-day"), [json!(2)]);
+    admin.post(&target("org-day"), &correction).expect(200);
+    server.denied(&json!({"orgId": "acme", "appId": "web", "cost": 2}));
+
+    let gone = target("app-day");
+    admin.ask("DELETE", &format!("{POLICIES}/app-day")).send();
+    assert!(used("app-day").is_empty());
+    admin.post(&gone, &correction).problem(404);
+}
