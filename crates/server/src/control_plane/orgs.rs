@@ -105,6 +105,10 @@ async fn shown(ask: &Ask, org: &str) -> Result<Option<Answer>, Problem> {
         return Ok(Some(Answer::ok(of_file(org.written()))));
     }
     let entry = ask.plane.catalogue.repository().get(&place(org)).await;
-    let entry = entry.map_err(WriteError::from)?;
-    Ok(entry.map(|entry| Answer::entry(&entry, document(&entry))))
+    if let Some(entry) = entry.map_err(WriteError::from)? {
+        return Ok(Some(Answer::entry(&entry, document(&entry))));
+    }
+    // One that the file only has overrides for is an org of the default tier.
+    let named = file.given && file.overrides_of(org).next().is_some();
+    Ok(named.then(|| Answer::ok(of_file(Org::named(org).written()))))
 }

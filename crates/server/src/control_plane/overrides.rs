@@ -48,16 +48,13 @@ pub(super) fn group() -> Group {
 /// An org's overrides.
 pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
     ask.caller.read_org(&org)?;
+    orgs::known(&ask, &org).await?;
     let file = ask.plane.catalogue.file();
     let own = file.overrides_of(&org).map(|(id, change)| {
         let shown = written(&id, change);
         (id, shown)
     });
     let own: BTreeMap<String, Value> = own.collect();
-    // An org that the file names by an override alone is known by that.
-    if own.is_empty() {
-        orgs::known(&ask, &org).await?;
-    }
     list(&ask, Kind::Override, &org, own, shown).await
 }
 

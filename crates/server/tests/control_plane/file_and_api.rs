@@ -295,3 +295,36 @@ fn with_a_file_there_is_no_demonstration() {
         .problem(422);
     assert!(admin.items("/v1/orgs").is_empty());
 }
+
+/// Its limits are in force, so that there must be a way to see them. What is written of it needs an entry of its own.
+#[test]
+fn an_org_that_the_file_only_has_overrides_for_is_there() {
+    let file = "policies:\n  - {id: day, limit: 9, window: day}\n\
+                overrides:\n  - {orgId: initech, appId: web, policyId: day, limit: 3}\n";
+    let server = Server::start(file, &[]);
+    let admin = server.platform_admin();
+    let org = admin.get("/v1/orgs/initech").expect(200);
+    assert_eq!(
+        (&org["tier"], &org["source"]),
+        (&json!("default"), &json!("file"))
+    );
+    let effective = admin.get("/v1/orgs/initech/ratelimit/policies").expect(200);
+    assert_eq!(effective["items"].as_array().unwrap().len(), 2, "{effective}");
+    let web = json!({"orgId": "initech", "appId": "web"});
+    server.allowed(&json!({"orgId": "initech", "appId": "web", "cost": 3}));
+    server.denied(&web);
+    let used = &admin.items("/v1/orgs/initech/quotas");
+    assert_eq!(used.len(), 2, "{used:?}");
+    let reset = json!({"reason": "a trial"});
+    admin
+        .post("/v1/orgs/initech/ratelimit/reset", &reset)
+        .problem(404);
+    admin.set("/v1/orgs/initech", &json!({}));
+    admin.post("/v1/orgs/initech/ratelimit/reset", &reset).expect(200);
+    server.allowed(&web);
+    let raised = json!({"policyId": "day", "limit": 20});
+    admin
+        .post("/v1/orgs/initech/ratelimit/overrides", &raised)
+        .expect(201);
+    assert_eq!(server.left("day", &json!({"orgId": "initech"})), 19);
+}
