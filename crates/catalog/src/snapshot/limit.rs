@@ -289,6 +289,9 @@ impl Limit {
             Routes::Any => {}
             Routes::Class(wanted) if class == Some(wanted) => {}
             Routes::Route(wanted) if routes.contains(&wanted) => {}
+            Routes::Class(_) | Routes::Route(_) if request.endpoint.is_none() => {
+                return Err(Skip::Lacks(Dimension::Endpoint));
+            }
             Routes::Class(_) | Routes::Route(_) => return Err(Skip::Endpoint),
         }
         if let Some(wanted) = &self.required_scope

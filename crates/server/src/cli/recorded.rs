@@ -85,6 +85,9 @@ impl Recording {
             let place = |message: String| format!("{}:{}: {message}", self.name, self.line_number);
             let body = CheckBody::read(&self.line)
                 .map_err(|error| place(format!("not a recorded request: {error}")))?;
+            if body.ttl_ms().is_some() {
+                return Err(place("not a check: `ttlMs` is a field of reservations only".to_owned()).into());
+            }
             let at = body.at().ok_or_else(|| place("`at` is missing".to_owned()))?;
             let at = timestamp(at).map_err(place)?;
             if at < self.latest {

@@ -62,7 +62,7 @@ fn says_why_each_other_policy_is_skipped() {
     let explained = by_file(&["--org", "acme", "--app", "web", "--json"]).json(0);
     for (policy, reason) in [
         ("basic-day", "it is for the tier default"),
-        ("heavy", "the endpoint does not match its pattern"),
+        ("heavy", "the request names no endpoint"),
         ("off", "its mode is off"),
         ("writes", "the request does not carry its permission"),
         ("euro", "the descriptor `region` is absent or different"),
@@ -71,6 +71,12 @@ fn says_why_each_other_policy_is_skipped() {
     ] {
         assert_eq!(find(&explained["skipped"], policy)["reason"], reason, "{policy}");
     }
+    let elsewhere = ["--org", "acme", "--endpoint", "GET /nowhere", "--json"];
+    let explained = by_file(&elsewhere).json(0);
+    assert_eq!(
+        find(&explained["skipped"], "heavy")["reason"],
+        "the endpoint does not match its pattern"
+    );
 }
 
 #[test]
