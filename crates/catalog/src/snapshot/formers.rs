@@ -1,7 +1,9 @@
 //! Counters that levels replace: those of a past snapshot, of overrides that have ended, and of policies that counted
 //! otherwise. What they have left is all that a level begins with.
 
-use tollgate_core::{Calendar, Former, Level, Timestamp};
+use std::collections::HashSet;
+
+use tollgate_core::{Calendar, Former, IdHash, Level, Timestamp};
 
 use super::Catalogue;
 use super::ids::Ids;
@@ -24,17 +26,19 @@ impl Catalogue {
         self.resolve(request, now, &mut stack);
         let (mut ids, mut routes) = (self.ids(request), Matches::new());
         let lookup = self.look_up(&mut ids, &mut routes);
-        let (org, common) = present.find(lookup.ids.org(), request.org);
-        for own in lookup.org.replacements.iter() {
-            if !own.terms.in_force(now) || own.terms.who.includes(request) {
+        let others = lookup.org.replacements.iter();
+        let others = others.filter(|own| own.terms.in_force(now) && !own.terms.who.includes(request));
+        let mut counting: Option<HashSet<IdHash>> = None;
+        for own in others.map(|own| own.limit(lookup.common)) {
+            let Some(level) = stack.limits.iter().position(|limit| limit.id == own.id) else {
                 continue;
-            }
-            let own = own.limit(lookup.common);
-            let goes_on = org
-                .limits(common, now)
-                .any(|known| !known.ended && known.limit.counter == own.counter);
-            let here = stack.limits.iter().position(|limit| limit.id == own.id);
-            if let Some(level) = here.filter(|_| !goes_on) {
+            };
+            let counting = counting.get_or_insert_with(|| {
+                let (org, common) = present.find(lookup.ids.org(), request.org);
+                let in_force = org.limits(common, now).filter(|known| !known.ended);
+                in_force.map(|known| known.limit.counter).collect()
+            });
+            if !counting.contains(&own.counter) {
                 stack.begin_with_own(level, own, false, request, &lookup, left);
             }
         }

@@ -5,9 +5,9 @@
 //! has one midnight: of two, whichever comes first would begin the count anew for both. Windows just add up, and may be
 //! held against any number of limits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use tollgate_core::{Algorithm, IdHash, Mode, Period};
+use tollgate_core::{Algorithm, IdHash, Mode, Period, Timestamp};
 
 use super::common::Common;
 use super::limit::Limit;
@@ -48,20 +48,28 @@ impl Common {
         problems: &mut Problems,
     ) {
         let mut own: Vec<_> = own.collect();
+        // Most orgs have few overrides, of many policies.
+        let counted = own.iter().filter(|(_, limit)| counts_as_one(limit));
+        let counters: HashSet<IdHash> = counted.map(|(_, limit)| limit.counter).collect();
+        if counters.is_empty() {
+            return;
+        }
         // Those for the whole org come first: they are for everybody's requests.
         own.sort_by_key(|(terms, _)| terms.who != Who::Org);
         let of_tier = self.tiers[tier as usize].limits.iter();
-        let of_tier: Vec<&Limit> = of_tier
-            .filter_map(|index| self.limits.get(*index as usize))
-            .filter(|limit| counts_as_one(limit) && limit.origin.other_set.is_none())
-            .collect();
+        let of_tier = of_tier.filter_map(|index| self.limits.get(*index as usize));
+        let mut sharing_tier: HashMap<IdHash, Vec<&Limit>> = HashMap::new();
+        for limit in of_tier.filter(|limit| counters.contains(&limit.counter)) {
+            if counts_as_one(limit) && limit.origin.other_set.is_none() {
+                sharing_tier.entry(limit.counter).or_default().push(limit);
+            }
+        }
+        let stand_ins = StandIns::of(&own);
         let mut known: HashMap<(IdHash, &Who), Vec<&Limit>> = HashMap::new();
         for (terms, limit) in own.iter().filter(|(_, limit)| counts_as_one(limit)) {
             let of_whom = |who| known.get(&(limit.counter, who)).into_iter().flatten();
-            let in_force = of_tier.iter().filter(|known| {
-                let mut others = own.iter();
-                !others.any(|(other, limit)| limit.id == known.id && stands_in(other, terms))
-            });
+            let of_tier = sharing_tier.get(&limit.counter).into_iter().flatten();
+            let in_force = of_tier.filter(|known| !stand_ins.hide(known, terms));
             let mut beside = of_whom(&terms.who)
                 .chain(of_whom(&Who::Org))
                 .chain(in_force)
@@ -149,12 +157,26 @@ fn clash_alike(one: &Limit, other: &Limit) -> bool {
     one.zone == other.zone && one.rule == other.rule && one.mode == other.mode
 }
 
-/// Whether one override is in force for all whom another is for, as long as that is.
-fn stands_in(one: &Terms, other: &Terms) -> bool {
-    let as_long = match (one.expires, other.expires) {
-        (None, _) => true,
-        (Some(_), None) => false,
-        (Some(one), Some(other)) => one >= other,
-    };
-    as_long && (one.who == Who::Org || one.who == other.who)
+/// Until when what an org has in place of a limit stands in for it, by the limit's id and for whom it does.
+struct StandIns<'l>(HashMap<(&'l str, &'l Who), Timestamp>);
+
+/// The end of an override that has none.
+const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
+
+impl<'l> StandIns<'l> {
+    fn of(own: &[(&'l Terms, &'l Limit)]) -> Self {
+        let mut ends = HashMap::new();
+        for (terms, limit) in own {
+            let end = ends.entry((&*limit.id, &terms.who)).or_insert(Timestamp::EPOCH);
+            *end = terms.expires.unwrap_or(NEVER).max(*end);
+        }
+        Self(ends)
+    }
+
+    /// Whether a limit of the tier is in force for nobody whom an override is for, as long as that is.
+    fn hide(&self, limit: &Limit, terms: &Terms) -> bool {
+        let until = |who| self.0.get(&(&*limit.id, who)).copied();
+        let until = until(&terms.who).max(until(&Who::Org));
+        until.is_some_and(|until| until >= terms.expires.unwrap_or(NEVER))
+    }
 }
