@@ -49,9 +49,9 @@ impl<'n> Fields<'n> {
             .any(|(key, node)| key == name && !node.is_null())
     }
 
-    /// Whether none is there.
+    /// Whether none is written, not even without a value.
     pub(super) fn is_empty(&self) -> bool {
-        self.items.iter().all(|(_, node)| node.is_null())
+        self.items.is_empty()
     }
 
     /// The line of a field, or of the mapping if it is absent.
