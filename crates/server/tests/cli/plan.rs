@@ -464,3 +464,12 @@ fn recorded_requests_may_come_from_standard_input() {
         "{bad:?}"
     );
 }
+
+#[test]
+fn a_load_beyond_all_limits_is_told_as_one() {
+    let policies = "policies: [{id: p, algorithm: sliding_window_counter, limit: 5, window: 366d}]\n";
+    let most = ["--apps", "1000000000", "--rate", "1000000000", "--json"];
+    let forecast = plan(policies, &most).json(0);
+    assert_eq!(line(&forecast, "p")["runsOutAfterMs"], 0);
+    assert_eq!(line(&forecast, "p")["needed"], Value::Null);
+}

@@ -1,6 +1,8 @@
 //! How long a sliding window counter lasts under a steady load. What came in a window counts on in the next, fading, so
 //! that a load which is just at the limit is refused though no window has more than that.
 
+use tollgate_core::MAX_LIMIT;
+
 use super::lasting::{DAY, Load, first};
 
 /// So many windows are looked at, and so many days: by then a load has shown all that it does.
@@ -17,6 +19,10 @@ pub(super) struct Fading {
 impl Fading {
     /// The least limit that never refuses a request of a load that has so many in a window at most.
     pub(super) fn needed(self, load: Load, most: u128) -> u128 {
+        // There is no such limit, and it would be more than can be reckoned with.
+        if most > MAX_LIMIT.into() {
+            return most;
+        }
         let just = Self { limit: most, ..self };
         most + u128::from(just.first_refused(load, most).is_some())
     }
@@ -38,7 +44,7 @@ impl Fading {
         let refused = |request: u128| {
             let at = load.at(request);
             let faded = at.moved_to(at.nanos - start).times(before);
-            let used = (before + request - came + 1) * self.window;
+            let used = (before + request - came + 1).saturating_mul(self.window);
             used > self.limit * self.window + faded
         };
         // While work goes on, each request is nearer to the limit than the one before, or each is farther from it.
