@@ -7,8 +7,8 @@ use std::time::Instant;
 use serde_json::json;
 use tollgate::catalogue::read_document;
 use tollgate_catalog::Request;
-use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord, PolicySet};
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::{KeySeed, Timestamp};
 

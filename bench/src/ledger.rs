@@ -9,7 +9,7 @@ use tollgate::clock;
 use tollgate::engine::{Checked, Engine, Undecided, random_seed};
 use tollgate::ledger::{Journals, Keeping, Ledger};
 use tollgate_catalog::Request;
-use tollgate_catalog::document::parse_policy_set;
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::repository::{Ask, Exchange, Repository, SLOT_MS, Usage};
 use tollgate_counters::Commit;
 

@@ -9,7 +9,7 @@ use limitador::limit::{Context, Expression, Limit, Namespace, Predicate};
 use tollgate::clock;
 use tollgate::engine::{Checked, Engine};
 use tollgate_catalog::Request;
-use tollgate_catalog::document::parse_policy_set;
+use tollgate_catalog::parse_policy_set;
 use tollgate_core::KeySeed;
 use tollgate_counters::Commit;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tollgate_catalog::Request;
-use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord};
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::snapshot::{Archive, Limit, Snapshot, Span};
 use tollgate_core::{IdHash, KeySeed, Mode, Timestamp};
 

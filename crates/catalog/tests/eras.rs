@@ -5,8 +5,8 @@ mod common;
 
 use common::{SEED, compiled, instant, now, request, resolved};
 use serde_json::Value;
-use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{Eras, Org, OrgRecord, PolicySet, Reset, Rollout, RolloutState, Share, Who};
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::{CounterKey, Timestamp};
 

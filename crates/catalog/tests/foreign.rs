@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
-use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::foreign::{ForeignFile, Imported, Unread, is_envoy, read_envoy, read_limitador};
+use tollgate_catalog::parse_policy_set;
 
 type Reader = fn(&[ForeignFile<'_>]) -> Result<Imported, Unread>;
 

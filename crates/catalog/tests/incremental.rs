@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tollgate_catalog::Request;
-use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord, PolicySet, Rollout, RolloutState, Share};
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::{Archive, Snapshot, Span};
 use tollgate_core::{KeySeed, Timestamp};

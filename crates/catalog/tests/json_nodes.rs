@@ -6,8 +6,9 @@ use std::fmt::Debug;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value as Json, json};
-use tollgate_catalog::document::{Fields, Node, Problems, parse_policy_set, parse_yaml};
+use tollgate_catalog::document::{Fields, Node, Problems, parse_yaml};
 use tollgate_catalog::model::{EndpointClass, Org, Override, Policy};
+use tollgate_catalog::parse_policy_set;
 
 /// Reads a node as the control plane reads a body: at the path "", and whole or not at all.
 fn read<T>(

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use common::{SEED, now, request, snapshot};
 use proptest::prelude::*;
 use proptest::sample::select;
-use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{Eras, KeptOverride, Org, OrgRecord, UserPlan};
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::snapshot::{Snapshot, Stack};
 
 /// Limits of which the first few make up a set: nothing but ids decides about the first three.

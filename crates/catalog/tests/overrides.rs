@@ -3,8 +3,8 @@
 mod common;
 
 use common::{applied, applied_at, compiled, instant, now, problem, request, resolved, snapshot};
-use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord};
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::snapshot::{Snapshot, Verdict};
 
 /// A file with the usual policies and these overrides, from line 11 on.

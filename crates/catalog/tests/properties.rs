@@ -8,7 +8,7 @@ use std::fmt::Write;
 use common::{SEED, now, request, resolved};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use tollgate_catalog::document::parse_policy_set;
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::route::{Endpoint, Pattern, Route, Router, Segment};
 use tollgate_catalog::snapshot::Snapshot;
 

@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{SEED, applied, now, request, resolved, snapshot};
-use tollgate_catalog::document::parse_policy_set;
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::snapshot::{Skip, Snapshot, Verdict};
 use tollgate_core::{CounterKey, Timestamp};
 

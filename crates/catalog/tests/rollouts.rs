@@ -6,8 +6,9 @@ mod common;
 use std::collections::HashSet;
 
 use common::{SEED, applied, now, request, resolved};
-use tollgate_catalog::document::{Problems, parse_policy_set};
+use tollgate_catalog::document::Problems;
 use tollgate_catalog::model::{Eras, PolicySet, Rollout, RolloutState, Share};
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::{CounterKey, Mode};
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tollgate_catalog::document::{Problems, parse_policy_set};
+use tollgate_catalog::document::Problems;
 use tollgate_catalog::foreign::{ForeignFile, Unread, is_envoy, read_envoy};
 use tollgate_catalog::model::PolicySet;
+use tollgate_catalog::parse_policy_set;
 
 use crate::catalogue::{Catalogue, CatalogueError};
 use crate::metrics::Metrics;

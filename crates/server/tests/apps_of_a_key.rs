@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use tollgate::engine::Engine;
 use tollgate_catalog::Request;
-use tollgate_catalog::document::parse_policy_set;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord, Reset, Who};
+use tollgate_catalog::parse_policy_set;
 use tollgate_core::{Algorithm, BillingAnchor, Calendar, Cell, KeySeed, Retry, Rule, Timestamp};
 use tollgate_counters::Commit;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tollgate::engine::{Engine, Part};
 use tollgate_catalog::Request;
-use tollgate_catalog::document::parse_policy_set;
+use tollgate_catalog::parse_policy_set;
 use tollgate_core::{KeySeed, Timestamp};
 use tollgate_counters::Commit;
 

@@ -50,7 +50,7 @@ impl<'n> Fields<'n> {
     }
 
     /// Whether none is written, not even without a value.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
@@ -75,7 +75,7 @@ impl<'n> Fields<'n> {
     }
 
     /// A field's text as it is written, whatever else is wrong with the mapping.
-    pub(super) fn written(&self, name: &str) -> Option<&'n str> {
+    pub(crate) fn written(&self, name: &str) -> Option<&'n str> {
         let found = self.items.iter().find(|(key, _)| key == name);
         match &found?.1.value {
             Value::Scalar { text, .. } if self.has(name) => Some(text),

@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use tollgate_core::{MAX_LIMIT, Mode};
 
 use super::{ForeignFile, Ids, Imported, Unread};
-use crate::document::{Fields, LISTS, Node, Problems, Value, parse_yaml, read_yaml};
+use crate::document::{Fields, Node, Problems, Value, parse_yaml, read_yaml};
 use crate::model::{
     DescriptorEntry, DescriptorPath, Dimension, Policy, PolicyMode, Scope, Values, Window, check_id,
 };
+use crate::policy_file::LISTS;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const DAY_NS: u64 = 86_400 * SECOND_NS;

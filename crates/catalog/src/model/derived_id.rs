@@ -79,7 +79,7 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use crate::document::parse_policy_set;
+    use crate::parse_policy_set;
 
     fn id_of(fields: &str) -> String {
         let set = parse_policy_set(&format!("policies: [{{limit: 1, window: 1m, {fields}}}]"));

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use tollgate_catalog::Request;
-use tollgate_catalog::document::{Problems, parse_policy_set};
+use tollgate_catalog::document::Problems;
+use tollgate_catalog::parse_policy_set;
 use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::{Snapshot, Stack};
 use tollgate_core::{KeySeed, Timestamp};

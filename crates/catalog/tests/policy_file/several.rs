@@ -1,6 +1,6 @@
 //! A file that is only half right is told everything that is wrong with it, and none of it is taken.
 
-use tollgate_catalog::document::parse_policy_set;
+use tollgate_catalog::parse_policy_set;
 
 use crate::common::compiled;
 
@@ -111,6 +111,49 @@ overrides:
     let file =
         "policies:\n  - {limit: many, window: 1m}\noverrides:\n  - {orgId: o, policyId: c, limit: 1}\n";
     assert_eq!(places(file), ["2 policies[0].limit"]);
+}
+
+#[test]
+fn what_does_not_fit_together_is_told_at_once_with_what_can_not_be_read() {
+    let file = "tiers: [{tier: Gold}]
+orgs:
+  - {orgId: o}
+  - {orgId: broken, tier: 7, colour: red}
+policies:
+  - {id: fast, limit: 5, window: 1m, orgTier: Gold}
+  - {id: slow, limit: 5, window: 1h}
+  - {id: bad, limit: many, window: 1m}
+  - {id: next, limit: 5, window: 1m, replaces: [slwo, bad]}
+overrides:
+  - {orgId: o, policyId: slow}
+  - {orgId: o, policyId: slow, scope: ip, limit: 1}
+  - {orgId: o, policyId: bad, scope: ip, limit: 1}
+  - {orgId: o, limit: 1}
+  - {orgId: broken, policyId: slow}
+";
+    assert_eq!(
+        places(file),
+        [
+            "4 orgs[1].colour",
+            "4 orgs[1].tier",
+            "8 policies[2].limit",
+            "9 policies (next).replaces",
+            "11 overrides[0]",
+            "12 overrides[1].scope",
+        ]
+    );
+    // The one without an id may be for any of the policies, once they are all right.
+    let file = file.replace("many", "5");
+    assert!(
+        places(&file).contains(&"14 overrides[3]".to_owned()),
+        "{:?}",
+        places(&file)
+    );
+    // Nor is anything said of what a list would have had that can't be read, or has another name.
+    for policies in ["polices: [{id: p, limit: 5, window: 1m}]", "policies: p"] {
+        let file = format!("{policies}\noverrides: [{{orgId: o, policyId: p, limit: 1}}]\n");
+        assert_eq!(places(&file).len(), 1, "{file}");
+    }
 }
 
 #[test]

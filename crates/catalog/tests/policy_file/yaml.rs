@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
-use tollgate_catalog::document::{Problem, parse_policy_set, parse_yaml};
+use tollgate_catalog::document::{Problem, parse_yaml};
+use tollgate_catalog::parse_policy_set;
 
 use crate::common::{applied, compiled, problem, snapshot};
 

@@ -156,7 +156,7 @@ fn slack(rule: &Rule, accuracy: Accuracy) -> u64 {
 #[cfg(test)]
 mod tests {
     use tollgate_catalog::Request;
-    use tollgate_catalog::document::parse_policy_set;
+    use tollgate_catalog::parse_policy_set;
     use tollgate_core::{KeySeed, Timestamp};
     use tollgate_counters::Commit;
 

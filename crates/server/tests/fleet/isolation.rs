@@ -10,7 +10,7 @@ use tollgate::clock;
 use tollgate::engine::{Engine, random_seed};
 use tollgate::fleet::{Fleet, RedisSettings};
 use tollgate_catalog::Request;
-use tollgate_catalog::document::parse_policy_set;
+use tollgate_catalog::parse_policy_set;
 use tollgate_counters::Commit;
 use tollgate_counters::redis::{Address, slot_of_tag};
 

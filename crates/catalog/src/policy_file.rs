@@ -1,11 +1,12 @@
-//! A policy file's lists.
+//! A policy file: its lists, and whether what they name is there.
 
 use std::collections::{HashMap, HashSet};
 
-use super::fields::Fields;
-use super::problem::Problems;
-use super::yaml::read_yaml;
+use tollgate_core::KeySeed;
+
+use crate::document::{Fields, Problems, read_yaml};
 use crate::model::{DEFAULT_TIER, EndpointClass, Org, Override, Policy, PolicySet, read_tier};
+use crate::snapshot::Snapshot;
 
 /// What a policy file may have.
 pub(crate) const LISTS: [&str; 5] = ["tiers", "orgs", "endpointClasses", "policies", "overrides"];
@@ -20,8 +21,9 @@ struct Lists<'n> {
     overrides: Vec<Item<'n, Override>>,
 }
 
-/// Reads a policy file, noting every problem. What refers to something else in the file is checked too;
-/// overrides find their policies when the set is compiled.
+/// Reads a policy file, noting every problem. What refers to something else in the file is checked too. Overrides find
+/// their policies when the set is compiled, since the catalogue may have more of them than the file; of a file that is not
+/// taken as it is, what is right is compiled all the same, so that all that is wrong with it is told at once.
 pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
     let mut problems = Problems::default();
     let root = read_yaml(text, &mut problems);
@@ -38,7 +40,7 @@ pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
     let tiers: Vec<String> = good(read_each(&mut fields, "tiers", &mut problems, read_tier));
     let classes = read_each(&mut fields, "endpointClasses", &mut problems, EndpointClass::read);
     let classes: Vec<EndpointClass> = good(classes);
-    let lists = Lists {
+    let mut lists = Lists {
         orgs: read_each(&mut fields, "orgs", &mut problems, Org::read),
         policies: read_each(&mut fields, "policies", &mut problems, Policy::read),
         overrides: read_each(&mut fields, "overrides", &mut problems, Override::read),
@@ -49,11 +51,15 @@ pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
     if declares_tiers {
         lists.check_tiers(&tiers, &mut problems);
     }
-    if !problems.0.is_empty() {
+    let is_right = problems.0.is_empty();
+    // With a list that can't be read, or is called by another name, nobody knows what there is.
+    if problems.0.iter().any(|problem| !problem.field.contains('[')) {
+        lists.overrides.clear();
+    } else if !is_right {
         lists.check_overrides(&mut problems);
     }
-    problems.sorted()?;
-    Ok(PolicySet {
+    lists.keep_what_is_right(&problems);
+    let set = PolicySet {
         tiers,
         orgs: good(lists.orgs),
         endpoint_classes: classes,
@@ -61,7 +67,16 @@ pub fn parse_policy_set(text: &str) -> Result<PolicySet, Problems> {
         overrides: good(lists.overrides),
         rollout: None,
         pasts: Vec::new(),
-    })
+    };
+    if is_right {
+        return Ok(set);
+    }
+    // Nothing is counted by this snapshot: any seed will do.
+    if let Err(more) = Snapshot::compile(&set, KeySeed::new(0, 0), None) {
+        problems.0.extend(more.0);
+    }
+    problems.sorted()?;
+    Ok(set)
 }
 
 fn read_each<'n, T>(
@@ -120,18 +135,16 @@ impl Lists<'_> {
         }
     }
 
-    /// Notes overrides for policies that the file does not have, even if something is wrong with those it has. Where
-    /// nothing else is, it is left to the catalogue, which may have more policies than the file.
+    /// Notes overrides for policies that the file does not have, even if something is wrong with those it has.
     fn check_overrides(&self, problems: &mut Problems) {
-        let mut known: HashSet<&str> = HashSet::new();
-        for (at, policy) in &self.policies {
+        let ids = self.policies.iter().map(|(at, policy)| {
             let id = policy.as_ref().map(|policy| policy.id.as_str());
-            let Some(id) = id.or_else(|| at.written("id")) else {
-                // It would have been given an id, which can't be told.
-                return;
-            };
-            known.insert(id);
-        }
+            id.or_else(|| at.written("id"))
+        });
+        // One whose id can't be told may be the one that is meant.
+        let Some(known) = ids.collect::<Option<HashSet<&str>>>() else {
+            return;
+        };
         for (at, _) in &self.overrides {
             let Some(id) = at.written("policyId") else {
                 continue;
@@ -141,6 +154,26 @@ impl Lists<'_> {
                 at.problem(problems, "policyId", format!("there is no policy `{id}`{near}"));
             }
         }
+    }
+
+    /// Leaves out what something is wrong with, and what can't be judged for it: whatever names it, or may do so.
+    fn keep_what_is_right(&mut self, problems: &Problems) {
+        let faults = Faults::of(problems);
+        let orgs = faults.names(&self.orgs, "orgId");
+        let policies = faults.names(&self.policies, "id");
+        let is_org = |id: &str| orgs.as_ref().is_some_and(|faulty| !faulty.contains(id));
+        let is_policy = |id: &str| policies.as_ref().is_some_and(|faulty| !faulty.contains(id));
+        let all_are_right = policies.as_ref().is_some_and(HashSet::is_empty);
+        self.orgs.retain(|(at, _)| !faults.include(at));
+        self.policies.retain(|(at, _)| !faults.include(at));
+        for policy in self.policies.iter_mut().filter_map(|(_, policy)| policy.as_mut()) {
+            policy.replaces.retain(|id| is_policy(id));
+        }
+        self.overrides.retain(|(at, change)| {
+            let change = change.as_ref().filter(|change| is_org(&change.org));
+            let is_judged = |change: &Override| change.policy.as_deref().map_or(all_are_right, is_policy);
+            !faults.include(at) && change.is_some_and(is_judged)
+        });
     }
 
     fn check_classes(&self, classes: &[EndpointClass], problems: &mut Problems) {
@@ -158,5 +191,26 @@ impl Lists<'_> {
                 at.problem(problems, "endpointPattern", message);
             }
         }
+    }
+}
+
+/// The items of a file that something is wrong with, by their paths.
+struct Faults<'p>(HashSet<&'p str>);
+
+impl<'p> Faults<'p> {
+    fn of(problems: &'p Problems) -> Self {
+        let fields = problems.0.iter().map(|problem| problem.field.as_str());
+        let items = fields.filter_map(|field| field.find(']').map(|end| &field[..=end]));
+        Self(items.collect())
+    }
+
+    fn include(&self, item: &Fields<'_>) -> bool {
+        self.0.contains(item.path.as_str())
+    }
+
+    /// What those of a list are called; `None` if that can't be told of one.
+    fn names<'n, T>(&self, list: &[Item<'n, T>], field: &str) -> Option<HashSet<&'n str>> {
+        let faulty = list.iter().filter(|(at, _)| self.include(at));
+        faulty.map(|(at, _)| at.written(field)).collect()
     }
 }
