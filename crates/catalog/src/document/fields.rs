@@ -140,6 +140,8 @@ impl<'n> Fields<'n> {
     pub fn whole(&mut self, name: &'static str, max: u64, problems: &mut Problems) -> Option<u64> {
         let node = self.node(name)?;
         let number = match &node.value {
+            // Some readers of YAML take 010 for eight.
+            Value::Scalar { text, .. } if text.len() > 1 && text.starts_with('0') => None,
             Value::Scalar { text, quoted: false } => text.parse::<u64>().ok(),
             _ => None,
         };

@@ -30,8 +30,9 @@ pub(crate) fn read_yaml(text: &str, problems: &mut Problems) -> Option<Node> {
         match event {
             Ok((event, span)) => builder.take(event, span.start.line()),
             Err(error) => {
-                let message = format!("not valid YAML: {}", error.info());
-                builder.give_up(error.marker().line(), "", message);
+                let line = error.marker().line();
+                let message = format!("not valid YAML: {}{}", error.info(), tab_near(text, line));
+                builder.give_up(line, "", message);
             }
         }
         if builder.given_up {
@@ -45,6 +46,18 @@ pub(crate) fn read_yaml(text: &str, problems: &mut Problems) -> Option<Node> {
     };
     let root = builder.root.filter(|root| !root.is_null());
     (!builder.given_up).then(|| root.unwrap_or(empty))
+}
+
+/// Says that a tab is what a line can't be read for, which nobody sees. What it breaks may have begun a line before.
+fn tab_near(text: &str, line: usize) -> String {
+    let numbered = text.lines().zip(1..).skip(line.saturating_sub(1)).take(2);
+    let tab = numbered
+        .filter(|(text, _)| text.contains('\t'))
+        .map(|(_, number)| number)
+        .next();
+    tab.map_or_else(String::new, |number| {
+        format!("; there is a tab on line {number}, where YAML takes spaces")
+    })
 }
 
 enum Open {

@@ -13,6 +13,7 @@ fn limit_and_window_say_what_is_wrong_with_them() {
             "limit: -1, window: 1m",
             "limit: must be a whole number from 0 to 999999999999999",
         ),
+        ("limit: 010, window: 1m", "limit: must be a whole number"),
         ("limit: 1e3, window: 1m", "limit: must be a whole number"),
         ("limit: 1_000, window: 1m", "limit: must be a whole number"),
         ("limit: many, window: 1m", "limit: must be a whole number"),

@@ -58,6 +58,18 @@ fn what_is_not_yaml_is_told_with_its_line() {
 }
 
 #[test]
+fn a_tab_is_told_since_nobody_sees_it() {
+    for file in [
+        "policies:\n  - id: p\n\tlimit: 5\n",
+        "policies:\n  - id: p\n    limit:\t5\n",
+    ] {
+        let said = problem(file);
+        assert!(said.contains("there is a tab on line 3"), "{file:?}: {said}");
+    }
+    assert!(!problem("a: 'unfin\n").contains("tab"));
+}
+
+#[test]
 fn a_second_document_a_repeated_key_and_a_key_that_is_no_text_are_problems() {
     for (file, said) in [
         (

@@ -1,7 +1,9 @@
 //! What is wrong with the JSON of a check, said of the field that it is.
 
+use std::collections::BTreeMap;
+
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
 
 use super::CheckBody;
 
@@ -26,25 +28,24 @@ const FIELDS: [(&str, &str); 14] = [
 /// Names the first field that can't be one of a check by itself; else it is as serde tells it: not JSON, or a field is
 /// given twice.
 pub(super) fn of(json: &[u8], error: &serde_json::Error) -> String {
-    match serde_json::from_slice::<&RawValue>(json) {
-        Ok(_) => {}
-        Err(_) => return error.to_string(),
+    if serde_json::from_slice::<&RawValue>(json).is_err() {
+        return error.to_string();
     }
-    let Ok(Value::Object(members)) = serde_json::from_slice(json) else {
+    if json.trim_ascii_start().first() != Some(&b'{') {
         return "it must be an object".to_owned();
-    };
-    let wrong = members.into_iter().find(|(name, value)| !is_good(name, value));
+    }
+    let members: BTreeMap<String, &RawValue> = serde_json::from_slice(json).unwrap_or_default();
+    let wrong = members.iter().find(|(name, value)| !is_good(name, value));
     let Some((name, _)) = wrong else {
         return error.to_string();
     };
-    match FIELDS.iter().find(|(known, _)| *known == name) {
+    match FIELDS.iter().find(|(known, _)| known == name) {
         Some((_, rule)) => format!("`{name}` {rule}"),
         None => format!("unknown field `{name}`"),
     }
 }
 
-fn is_good(name: &str, value: &Value) -> bool {
-    let alone = Map::from_iter([(name.to_owned(), value.clone())]);
-    let text = json!(alone).to_string();
-    serde_json::from_str::<CheckBody<'_>>(&text).is_ok()
+fn is_good(name: &str, value: &RawValue) -> bool {
+    let alone = format!("{{{}:{value}}}", json!(name));
+    serde_json::from_str::<CheckBody<'_>>(&alone).is_ok()
 }

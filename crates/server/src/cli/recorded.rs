@@ -25,6 +25,8 @@ pub(crate) struct Recording {
 /// How many bytes go by between two looks at the progress bar.
 const PROGRESS_STEP: u64 = 1 << 20;
 
+const UTF8_MARK: &[u8] = "\u{feff}".as_bytes();
+
 impl Recording {
     /// Opens a file; `-` is standard input. A long file shows its progress on a terminal.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
@@ -79,12 +81,15 @@ impl Recording {
                 self.progress.set_position(self.read);
                 self.shown = self.read;
             }
-            if self.line.iter().all(u8::is_ascii_whitespace) {
+            // Some editors begin a file with a mark that it is UTF-8.
+            let marked = self.line_number == 1 && self.line.starts_with(UTF8_MARK);
+            let line = &self.line[if marked { UTF8_MARK.len() } else { 0 }..];
+            if line.iter().all(u8::is_ascii_whitespace) {
                 continue;
             }
             let place = |message: String| format!("{}:{}: {message}", self.name, self.line_number);
-            let body = CheckBody::read(&self.line)
-                .map_err(|error| place(format!("not a recorded request: {error}")))?;
+            let body =
+                CheckBody::read(line).map_err(|error| place(format!("not a recorded request: {error}")))?;
             if body.ttl_ms().is_some() {
                 return Err(place("not a check: `ttlMs` is a field of reservations only".to_owned()).into());
             }

@@ -20,8 +20,12 @@ impl Table {
         }
     }
 
+    /// Adds a row. What others wrote, such as a reason, must not steer the terminal that it is shown on.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        let shown = cells
+            .into_iter()
+            .map(|cell| cell.replace(char::is_control, "\u{fffd}"));
+        self.rows.push(shown.collect());
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -252,6 +252,11 @@ fn other_methods_and_other_addresses_are_not_checks() {
 #[test]
 fn a_wrong_value_is_an_error_that_names_its_field() {
     let server = server();
+    let nested = format!(
+        r#"{{"orgId":"acme","appId":{}{}}}"#,
+        "[".repeat(200),
+        "]".repeat(200)
+    );
     for (body, said) in [
         (r#"{"orgId":"acme","cost":-1}"#, "`cost` must be a whole number"),
         (r#"{"cost":1.5}"#, "`cost` must be a whole number"),
@@ -259,7 +264,10 @@ fn a_wrong_value_is_an_error_that_names_its_field() {
             r#"{"cost":18446744073709551616}"#,
             "`cost` must be a whole number",
         ),
+        (r#"{"cost":1e400}"#, "`cost` must be a whole number"),
         (r#"{"orgId":7}"#, "`orgId` must be text"),
+        (r#"{"orgId":"\ud800"}"#, "`orgId` must be text"),
+        (&nested, "`appId` must be text"),
         (r#"{"scopes":"write"}"#, "`scopes` must be a list of texts"),
         (
             r#"{"costs":{"tokens":"many"}}"#,

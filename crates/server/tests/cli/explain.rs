@@ -115,6 +115,17 @@ fn people_read_a_table() {
     );
 }
 
+/// Whoever may write an override does not write to the operator's terminal.
+#[test]
+fn what_others_wrote_does_not_steer_the_terminal() {
+    let files = Files::new();
+    let reason = r"a shy\e[2J\nWARNING app";
+    let path = files.write("policies.yaml", &POLICIES.replace("a shy app", reason));
+    let explained = run(&["explain", "--policies", &path, "--org", "acme", "--app", "web"]);
+    let shown = explained.expect(0);
+    assert!(shown.contains("a shy\u{fffd}[2J\u{fffd}WARNING app"), "{shown}");
+}
+
 #[test]
 fn a_running_server_explains_with_its_counters() {
     let server = Server::start(POLICIES, &[]);

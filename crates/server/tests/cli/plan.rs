@@ -379,6 +379,8 @@ fn bad_questions_are_errors_that_name_the_flag() {
         ["--rate", "0"],
         ["--headroom", "0.5"],
         ["--headroom", "x"],
+        // Nothing is proposed, so there is nothing to be generous with.
+        ["--headroom", "2"],
     ] {
         let run = plan(&policies(1), &args);
         assert_eq!(run.code, Some(2), "{args:?}");

@@ -174,6 +174,18 @@ fn standard_input_is_read_and_times_may_be_rfc_3339() {
 }
 
 #[test]
+fn a_mark_of_utf_8_at_the_beginning_is_no_part_of_it() {
+    let marked = format!("\u{feff}{}", requests(&[0, 1]));
+    assert_eq!(decisions(&simulate(POLICIES, &marked, &[])).len(), 2);
+    let within = format!("{}\u{feff}{}", requests(&[0]), requests(&[1]));
+    assert!(
+        simulate(POLICIES, &within, &[])
+            .complaint(2)
+            .contains(":2: not a recorded request")
+    );
+}
+
+#[test]
 fn looking_and_dry_runs_charge_nothing() {
     let lines = "{\"at\":0,\"orgId\":\"acme\",\"cost\":5,\"dryRun\":true}\n{\"at\":1,\"orgId\":\"acme\",\"cost\":0}\n\
                  {\"at\":2,\"orgId\":\"acme\",\"cost\":5}\n";

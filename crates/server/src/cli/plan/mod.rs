@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["org", "tier", "apps", "keys", "rate", "hours"])]
     from_requests: Option<PathBuf>,
     /// How much more than was observed the proposed limits admit
-    #[arg(long, default_value = "1.5", value_name = "FACTOR", value_parser = observed::read_headroom)]
+    #[arg(long, requires = "from_requests", default_value = "1.5", value_name = "FACTOR", value_parser = observed::read_headroom)]
     headroom: observed::Headroom,
     /// Print JSON
     #[arg(long)]
