@@ -41,15 +41,20 @@ pub(super) async fn serve(front: Arc<Front>, line: Line, stream: impl AsyncRead 
         let _ = out.poll_send(context);
         shaken
     });
-    let Ok(mut connection) = shaken.await else {
+    let mut stop = front.stop.clone();
+    let (mut stopped, mut stopping) = (pin!(stopped(&mut stop)), false);
+    let shaken = tokio::select! {
+        shaken = shaken => shaken,
+        // Who has said nothing yet is owed nothing.
+        () = &mut stopped => return,
+    };
+    let Ok(mut connection) = shaken else {
         return;
     };
     line.lasts();
     let pings = connection.ping_pong();
     let heard = Cell::new(false);
     let mut left_alone = pin!(left_alone(pings, &heard));
-    let mut stop = front.stop.clone();
-    let (mut stopped, mut stopping) = (pin!(stopped(&mut stop)), false);
     let mut underway = JoinSet::new();
     let mut arrived = Vec::new();
     loop {

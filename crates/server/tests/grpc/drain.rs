@@ -1,6 +1,6 @@
 //! The end of a server.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use crate::asker::{Asker, descriptor, edge};
 use crate::common::{Server, file_of, hourly};
@@ -52,8 +52,11 @@ fn who_is_connected_is_told_and_what_is_under_way_is_answered() {
     let asked = message(&question("acme"));
     stream.write_all(&frame(DATA, END_STREAM, 3, &asked)).unwrap();
     read_until(&mut stream, DATA);
+    let mut silent = std::net::TcpStream::connect(server.grpc).unwrap();
     server.terminate();
     read_until(&mut stream, GOAWAY);
+    // Who never said a word is let go while others are still waited for.
+    while silent.read(&mut [0; 64]).unwrap() > 0 {}
     stream.write_all(&frame(DATA, END_STREAM, 1, &asked)).unwrap();
     let answer = read_until(&mut stream, DATA);
     assert!(answer.len() > 5, "an answer: {answer:?}");
