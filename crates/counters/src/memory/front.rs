@@ -51,6 +51,11 @@ impl Front {
         self.shard.weight()
     }
 
+    /// The weight as it was last told, and as it is.
+    pub(super) fn tell_weight(&mut self) -> (usize, usize) {
+        self.shard.tell_weight()
+    }
+
     /// Finds a counter and copies what a decision on `cost` needs of it.
     #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
     #[inline(always)]

@@ -60,12 +60,11 @@ impl MemoryStore {
         let Many(mut shards) = self.lock_homes(backs.iter().map(|(held, _)| held.home));
         for (index, shard) in &mut shards {
             let here = backs.iter().filter(|(held, _)| shard_index(held.home) == *index);
-            let before = shard.weight();
             for (held, back) in here {
                 shard.release(held, (*back).min(held.cost), now);
                 self.note(shard, held.key);
             }
-            self.account(before, shard.weight(), 0);
+            self.account(shard);
         }
     }
 }

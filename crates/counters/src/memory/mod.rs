@@ -247,20 +247,16 @@ impl MemoryStore {
         match found {
             Some((found, _)) => shard.put(found, key, cell),
             None => {
-                let before = shard.weight();
                 if !self.has_room(&shard) {
-                    let gone = shard.sweep(SWEEP_WHEN_FULL, now);
-                    self.account(before, shard.weight(), gone);
+                    self.sweep_one(&mut shard, SWEEP_WHEN_FULL, now);
                     self.sweep_others(now);
                     if !self.has_room(&shard) {
                         self.refused.fetch_add(1, Ordering::Relaxed);
                         return Err(StoreFull);
                     }
                 }
-                let before = shard.weight();
                 shard.add(key, cell);
-                let gone = shard.sweep(SWEEP_AT_INSERT, now);
-                self.account(before, shard.weight(), gone);
+                self.sweep_one(&mut shard, SWEEP_AT_INSERT, now);
             }
         }
         Ok(())
@@ -330,9 +326,8 @@ impl MemoryStore {
             if matches!(found, Found::Absent) {
                 absent = true;
             } else if !shard.store(*found, level, cell, now) {
-                let before = shard.weight();
                 shard.store_aside(*found, level, &outcomes[place].cell, now);
-                self.account(before, shard.weight(), 0);
+                self.account(shard);
             }
         }
         if absent {
@@ -355,10 +350,8 @@ impl MemoryStore {
             let charged = outcomes[place].charged && !is_repeated(levels, outcomes, place);
             if charged && matches!(found[place], Found::Absent) {
                 let shard = shards.shard(level.home);
-                let before = shard.weight();
                 shard.insert(level, outcomes[place].cell, now);
-                let gone = shard.sweep(SWEEP_AT_INSERT, now);
-                self.account(before, shard.weight(), gone);
+                self.sweep_one(shard, SWEEP_AT_INSERT, now);
             }
         }
     }
@@ -371,10 +364,9 @@ impl MemoryStore {
                 continue;
             }
             let shard = shards.shard(level.home);
-            let before = shard.weight();
             shard.give_back(level, now);
             self.note(shard, level.key);
-            self.account(before, shard.weight(), 0);
+            self.account(shard);
         }
     }
 
@@ -392,10 +384,15 @@ impl MemoryStore {
     /// places of each kind of cell. Called in the background, again and again.
     pub fn sweep(&self, places: usize, now: Timestamp) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
-        let mut shard = self.shards[next].0.lock();
-        let before = shard.weight();
+        self.sweep_one(&mut self.shards[next].0.lock(), places, now);
+    }
+
+    fn sweep_one(&self, shard: &mut Front, places: usize, now: Timestamp) {
         let gone = shard.sweep(places, now);
-        self.account(before, shard.weight(), gone);
+        if gone > 0 {
+            self.reclaimed.fetch_add(gone as u64, Ordering::Relaxed);
+        }
+        self.account(shard);
     }
 
     /// What the store holds and has done.
@@ -447,9 +444,7 @@ impl MemoryStore {
             if !grows || !outcomes[place].is_charged(level) || self.has_room(shard) {
                 continue;
             }
-            let before = shard.weight();
-            let gone = shard.sweep(SWEEP_WHEN_FULL, now);
-            self.account(before, shard.weight(), gone);
+            self.sweep_one(shard, SWEEP_WHEN_FULL, now);
             self.sweep_others(now);
             if !self.has_room(shard) {
                 self.refused.fetch_add(1, Ordering::Relaxed);
@@ -473,9 +468,7 @@ impl MemoryStore {
             }
             let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
             if let Some(mut shard) = self.shards[next].0.try_lock() {
-                let before = shard.weight();
-                let gone = shard.sweep(SWEEP_WHEN_FULL, now);
-                self.account(before, shard.weight(), gone);
+                self.sweep_one(&mut shard, SWEEP_WHEN_FULL, now);
             }
         }
     }
@@ -484,14 +477,13 @@ impl MemoryStore {
         self.held.load(Ordering::Relaxed) < self.capacity && shard.weight() < self.capacity.div_ceil(2)
     }
 
-    fn account(&self, before: usize, after: usize, gone: usize) {
+    /// Counts what a shard has come to hold, or no longer holds, since this was last done.
+    fn account(&self, shard: &mut Front) {
+        let (before, after) = shard.tell_weight();
         if after >= before {
             self.held.fetch_add(after - before, Ordering::Relaxed);
         } else {
             self.held.fetch_sub(before - after, Ordering::Relaxed);
-        }
-        if gone > 0 {
-            self.reclaimed.fetch_add(gone as u64, Ordering::Relaxed);
         }
     }
 }

@@ -42,6 +42,8 @@ pub(super) struct Shard {
     pub(super) dips: HashMap<Identity, Dips, RandomState>,
     /// What is held, in counters' worth of memory.
     weight: usize,
+    /// What the store believes that to be. A log loses entries whenever it is looked at, also where nothing is charged.
+    told: usize,
 }
 
 /// A log entry takes less than half the memory of a counter.
@@ -51,6 +53,11 @@ impl Shard {
     #[inline]
     pub(super) fn weight(&self) -> usize {
         self.weight
+    }
+
+    /// The weight as it was last told, and as it is.
+    pub(super) fn tell_weight(&mut self) -> (usize, usize) {
+        (std::mem::replace(&mut self.told, self.weight), self.weight)
     }
 
     /// Finds a level's counter and copies what the decision needs of it.
