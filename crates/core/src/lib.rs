@@ -2,7 +2,8 @@
 //!
 //! Nothing here knows a clock, a store, a file or a network. Time is an argument, arithmetic is on
 //! integers, and every function gives the same answer for the same input. What is counted lives in a
-//! [`Cell`]; a store keeps cells by [`CounterKey`] and calls [`stack::decide`] on copies of them.
+//! [`Cell`]; a store keeps cells by [`CounterKey`], and has an [`Outcome`] made of a copy of each. [`stack::decide`] is what
+//! it does with them, in its plainest form.
 
 mod allowance;
 mod bucket;
@@ -15,6 +16,7 @@ mod key;
 mod log;
 mod rule;
 mod sliding_counter;
+mod slowing;
 pub mod stack;
 mod throttle;
 mod time;
@@ -27,6 +29,7 @@ pub use held::Whence;
 pub use key::{CounterKey, IdHash, Identity, KeySeed};
 pub use log::Log;
 pub use rule::{Algorithm, Anchor, MAX_LIMIT, MAX_LOG_LIMIT, MAX_WINDOW_NS, Rule};
+pub use slowing::Slowing;
 pub use stack::{Former, Level, Mode, Outcome, Outcomes};
 pub use throttle::{NoThrottle, Throttle, Throttled};
 pub use time::{Nanos, Timestamp};

@@ -43,6 +43,14 @@ pub enum Algorithm {
     Quota(Period),
 }
 
+impl Algorithm {
+    /// Whether what was used flows back all the time, and not by windows.
+    #[inline]
+    pub const fn is_bucket(self) -> bool {
+        matches!(self, Self::TokenBucket | Self::LeakyBucket)
+    }
+}
+
 /// The numbers of one limit.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Rule {
@@ -54,14 +62,15 @@ pub struct Rule {
     pub capacity: u64,
     /// The window; for a quota its nominal length.
     pub window_ns: u64,
-    /// The time in which an empty bucket fills up.
-    refill_ns: u64,
+    /// The longest that what a bucket owes matters: the time in which it fills up, so many times.
+    kept_ns: u64,
+    lingers: u32,
 }
 
 impl Rule {
     /// A rule for which `capacity` follows from the algorithm. `burst` only means something to buckets.
     pub fn new(algorithm: Algorithm, limit: u64, burst: Option<u64>, window_ns: u64) -> Self {
-        let bucket = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+        let bucket = algorithm.is_bucket();
         let capacity = burst.filter(|_| bucket).unwrap_or(limit);
         let window_ns = window_ns.max(1);
         let refill = (Nanos::from(window_ns) * Nanos::from(capacity)).div_ceil(Nanos::from(limit.max(1)));
@@ -70,7 +79,20 @@ impl Rule {
             limit,
             capacity,
             window_ns,
-            refill_ns: u64::try_from(refill).unwrap_or(u64::MAX),
+            kept_ns: u64::try_from(refill).unwrap_or(u64::MAX),
+            lingers: 1,
+        }
+    }
+
+    /// The same for what a slower limit will go on with: of a bucket that will refill so many times as slowly, what is owed
+    /// matters for as many times as long.
+    #[must_use]
+    pub fn lingering(self, times: u64) -> Self {
+        let lingers = u32::try_from(times.max(1)).unwrap_or(u32::MAX);
+        Self {
+            kept_ns: self.kept_ns.saturating_mul(lingers.into()),
+            lingers,
+            ..self
         }
     }
 
@@ -199,7 +221,7 @@ impl Rule {
 
     /// What a bucket owes whose reset is among these times; `None` for what is no bucket.
     pub fn debts_until(&self, resets: &Range<Nanos>) -> Option<Range<u128>> {
-        let bucket = matches!(self.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+        let bucket = self.algorithm.is_bucket();
         // It is reset when it has drained, which takes a part of a nanosecond as long as a whole one.
         let first = |time: Nanos| match time {
             0 => 0,
@@ -261,7 +283,7 @@ impl Rule {
     pub fn horizon_ns(&self) -> Nanos {
         let window = Nanos::from(self.window_ns);
         match self.algorithm {
-            Algorithm::TokenBucket | Algorithm::LeakyBucket => Nanos::from(self.refill_ns),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Nanos::from(self.kept_ns),
             Algorithm::SlidingCounter => 2 * window,
             _ => window,
         }
@@ -272,9 +294,9 @@ impl Rule {
     #[expect(clippy::inline_always, reason = "as part of a loop it is half as long")]
     #[inline(always)]
     pub fn outlived_at(&self, cell: Cell, now: Timestamp, slack: u64) -> Timestamp {
-        let bucket = matches!(self.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
-        if bucket && self.refill_ns <= slack && bucket::is_within(self, cell, now) {
-            return now.saturating_add(Nanos::from(self.refill_ns));
+        let bucket = self.algorithm.is_bucket();
+        if bucket && self.kept_ns <= slack && bucket::is_within(self, cell, now) {
+            return now.saturating_add(Nanos::from(self.kept_ns));
         }
         // In its parts: what is handed over as a whole is written down first, even where it is not handed over.
         let [first, second, third] = cell.0;
@@ -291,6 +313,9 @@ impl Rule {
     pub fn forgettable_at(&self, cell: Cell, now: Timestamp) -> Timestamp {
         let length = match self.algorithm {
             Algorithm::SlidingCounter => self.reset(cell, now) + Nanos::from(self.window_ns),
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+                self.reset(cell, now).saturating_mul(self.lingers.into())
+            }
             _ => self.reset(cell, now),
         };
         now.saturating_add(length)

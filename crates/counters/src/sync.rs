@@ -3,7 +3,7 @@
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use parking_lot::MutexGuard;
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// A mutex for critical sections far shorter than putting a thread to sleep takes.
 ///
@@ -121,7 +121,7 @@ impl<T> Mutex<T> {
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::MutexGuard;
 #[cfg(feature = "shuttle")]
-pub(crate) use shuttle::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Shuttle's mutex with the interface of the real one.
 #[cfg(feature = "shuttle")]

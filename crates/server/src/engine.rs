@@ -156,6 +156,7 @@ impl Engine {
 
     /// Puts a snapshot in force.
     pub fn install(&self, snapshot: Snapshot) {
+        self.store.heed(snapshot.slowings());
         self.snapshot.store(Arc::new(snapshot));
     }
 

@@ -131,11 +131,7 @@ pub fn explain_checked(
         mode: mode_name(level.mode),
         algorithm: algorithm_name(limit),
         limit: limit.rule.limit,
-        burst: matches!(
-            limit.rule.algorithm,
-            Algorithm::TokenBucket | Algorithm::LeakyBucket
-        )
-        .then_some(limit.rule.capacity),
+        burst: limit.rule.algorithm.is_bucket().then_some(limit.rule.capacity),
         window: limit.window.to_string(),
         remaining: outcome.remaining,
         violated: !outcome.fits,

@@ -150,7 +150,7 @@ impl Nature {
 
     /// Whether it is a bucket.
     pub fn is_bucket(&self) -> bool {
-        matches!(self.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket)
+        self.algorithm.is_bucket()
     }
 }
 

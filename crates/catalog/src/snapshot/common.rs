@@ -20,6 +20,8 @@ pub(super) struct Common {
     pub(super) seed: KeySeed,
     /// As they were written, for overrides to change.
     pub(super) policies: Vec<Policy>,
+    /// Where each is, by its id.
+    pub(super) policy_numbers: HashMap<Box<str>, u32>,
     /// How they counted before, by their ids.
     pasts: HashMap<Box<str>, Vec<Past>>,
     /// The same, compiled, in the same order, and after them the [besides](super::beside).
@@ -60,8 +62,10 @@ impl Common {
             let of_policy = by_policy.entry(past.policy.id.as_str().into());
             of_policy.or_default().push(past);
         }
+        let ids = policies.iter().map(|policy| policy.id.as_str().into());
         let mut common = Self {
             seed,
+            policy_numbers: ids.zip(0..).collect(),
             policies,
             pasts: by_policy,
             limits: Vec::new(),

@@ -9,10 +9,11 @@ use tollgate_core::{IdHash, KeySeed, Nanos, Timestamp};
 
 use super::archive::{Archive, Span};
 use super::keys::KeyTable;
-use super::org::Counting;
+use super::limit::Limit;
+use super::org::{Counting, OrgEntry};
 use super::sets::Sets;
 use super::table::OrgTable;
-use super::{Catalogue, Replaced, Snapshot};
+use super::{Catalogue, Replaced, Snapshot, slowing};
 use crate::document::Problems;
 use crate::model::{KeptOverride, Org, OrgRecord, PolicySet};
 
@@ -46,10 +47,15 @@ impl Snapshot {
                 now,
             )
         });
+        let slowings = replaces.map_or_else(Vec::new, |(past, now)| {
+            let (before, after) = (past.catalogue.in_force(now), catalogue.in_force(now));
+            slowing::with(&past.slowings, slowing::slowing(before, after, now), now)
+        });
         let keys = replaces.map_or_else(|| Arc::new(KeyTable::sized(0)), |(past, _)| past.keys.clone());
         Ok(Self {
             catalogue,
             formers,
+            slowings,
             keys,
         })
     }
@@ -64,9 +70,11 @@ impl Snapshot {
             Some(changed) => self.catalogue.orgs.after(&changed),
             None => self.catalogue.orgs.forgotten(),
         };
+        let slower = slowing::slowing(self.catalogue.sets.limits(), sets.limits(), now);
         Ok(Self {
             keys: self.keys.clone(),
             formers: self.remembered(None, now),
+            slowings: slowing::with(&self.slowings, slower, now),
             catalogue: Arc::new(Catalogue {
                 sets: Arc::new(sets),
                 orgs,
@@ -83,17 +91,24 @@ impl Snapshot {
         let mut problems = Problems::default();
         let sets = &self.catalogue.sets;
         let mut orgs = self.catalogue.orgs.settled();
-        let mut anew = None;
+        let (mut anew, mut slowings) = (None, self.slowings.clone());
         for (id, record) in changes {
             let hash = self.seed().id(id.as_bytes());
+            let before = self.catalogue.orgs.get(hash, &id, sets);
+            let mut slow_down_to = |after: &OrgEntry| {
+                let (org, common) = sets.deciding(before, Some(&id));
+                let (before, after) = (org.in_force(common, now), after.in_force(sets.of(after), now));
+                slowings = slowing::with(&slowings, slowing::slowing(before, after, now), now);
+            };
             let Some(record) = record else {
+                slow_down_to(sets.deciding(None, Some(&id)).0);
                 orgs.remove(hash);
                 continue;
             };
             let read = record.read();
             let entry = sets.compile_org(&read, &mut problems);
             let common = sets.of(&entry);
-            let before = self.catalogue.orgs.get(hash, &id, sets);
+            slow_down_to(&entry);
             let before = before.into_iter().flat_map(|org| org.limits(sets.of(org), now));
             let shared = || common.limits.iter().map(Counting::on);
             let (before, present) = (before.chain(shared()), entry.limits(common, now));
@@ -104,6 +119,7 @@ impl Snapshot {
         Ok(Self {
             keys: self.keys.clone(),
             formers: self.remembered(anew, now),
+            slowings,
             catalogue: Arc::new(Catalogue {
                 sets: sets.clone(),
                 orgs,
@@ -155,6 +171,7 @@ impl Snapshot {
         Self {
             keys: self.keys.clone(),
             formers: self.formers.clone(),
+            slowings: self.slowings.clone(),
             catalogue: Arc::new(Catalogue {
                 sets: self.catalogue.sets.clone(),
                 orgs,
@@ -190,6 +207,12 @@ impl Snapshot {
 }
 
 impl Catalogue {
+    /// The limits that are counted at an instant: those of the policies, and orgs' own of those that are compiled.
+    fn in_force(&self, now: Timestamp) -> impl Iterator<Item = &Limit> {
+        let own = self.own_limits(now).filter(|counting| !counting.ended);
+        own.map(|counting| counting.limit).chain(self.sets.limits())
+    }
+
     /// The limits that are orgs' own at an instant, of those that are compiled.
     fn own_limits(&self, now: Timestamp) -> impl Iterator<Item = Counting<'_>> {
         let orgs = self.orgs.compiled();

@@ -10,6 +10,7 @@ use super::explain::Skip;
 use super::ids::{Ids, Member};
 use super::name::{self, CounterName};
 use super::org::OrgEntry;
+use super::own::Terms;
 use crate::model::{
     Accuracy, Descriptor, Dimension, FailMode, Override, Past, Policy, PolicyMode, Scope, Window, Zone,
 };
@@ -423,6 +424,19 @@ impl Limit {
     /// Whether it counts users apart.
     pub(super) fn counts_users(&self) -> bool {
         self.dimensions.contains(&Dimension::User)
+    }
+
+    /// Makes it last for what comes after it: what a bucket owes when an override ends may take longer to be paid.
+    pub(super) fn foresee(&mut self, terms: &Terms) {
+        if terms.expires.is_some() {
+            let times = self.rule.limit.div_ceil(terms.then.max(1));
+            self.rule = self.rule.clone().lingering(times);
+        }
+    }
+
+    /// Whether it is a bucket, which refills all the time.
+    pub fn is_bucket(&self) -> bool {
+        self.rule.algorithm.is_bucket()
     }
 
     /// Whether it counts by calendar.

@@ -21,12 +21,13 @@ mod policy_values;
 mod resolve;
 mod sets;
 mod sharing;
+mod slowing;
 mod table;
 mod woken;
 
 use std::sync::Arc;
 
-use tollgate_core::{Algorithm, Calendar, Timestamp};
+use tollgate_core::{Algorithm, Calendar, Slowing, Timestamp};
 
 pub use archive::{Archive, Span};
 pub use explain::{Effective, Explanation, Skip, Verdict};
@@ -54,6 +55,7 @@ pub struct Tier {
 pub struct Snapshot {
     catalogue: Arc<Catalogue>,
     formers: Vec<Replaced>,
+    slowings: Vec<Slowing>,
     keys: Arc<KeyTable>,
 }
 
@@ -98,6 +100,12 @@ impl Snapshot {
     pub fn has_limits_across_orgs(&self) -> bool {
         let mut limits = self.catalogue.sets.limits();
         limits.any(|limit| limit.mode.is_some() && !limit.scope.within_org())
+    }
+
+    /// Which buckets refill more slowly than they did a while ago, the earlier ones first: a store has to know before this
+    /// comes into force.
+    pub fn slowings(&self) -> &[Slowing] {
+        &self.slowings
     }
 
     /// How many orgs it knows.

@@ -158,6 +158,18 @@ impl OrgEntry {
         }
     }
 
+    /// The limits that are counted for it at an instant: its own and those of its tier.
+    pub(super) fn in_force<'e>(
+        &'e self,
+        common: &'e Common,
+        now: Timestamp,
+    ) -> impl Iterator<Item = &'e Limit> {
+        let own = self.limits(common, now).filter(|counting| !counting.ended);
+        let of_tier = common.tiers[self.tier as usize].limits.iter();
+        let of_tier = of_tier.filter_map(|index| common.limits.get(*index as usize));
+        own.map(|counting| counting.limit).chain(of_tier)
+    }
+
     /// All limits that are its own at an instant, compiled, and those that ended so lately that their counts matter.
     pub(super) fn limits<'e>(
         &'e self,

@@ -1,5 +1,6 @@
 //! Overrides: which policy each is for, and whether it stands in for it or beside it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::common::{Common, OwnRoutes};
@@ -36,6 +37,7 @@ impl Common {
         for change in record.overrides.iter().filter_map(KeptOverride::get) {
             org.add_override(change);
         }
+        org.look_ahead();
         org.check_counts();
         let users = record.users.iter().map(|user| UserEntry {
             id: user.id.as_str().into(),
@@ -61,6 +63,7 @@ impl Common {
         let line_of = |name: &str| change.line_of(name);
         policy.values.check(line_of, &change.path, problems);
         let mut limit = Limit::new(&policy, terms.routes, self.seed).at(self.place_of(&policy));
+        limit.foresee(terms);
         limit.origin.overridden = Some(terms.change.clone());
         let pasts = base.into_iter().flat_map(|base| {
             let instead = replaces(base, change);
@@ -84,11 +87,11 @@ impl Common {
         let policies = &self.policies;
         let of_tier = &self.tiers[tier as usize].limits;
         if let Some(id) = &change.policy {
-            let Some(index) = policies.iter().position(|policy| policy.id == *id) else {
+            let Some(&index) = self.policy_numbers.get(id.as_str()) else {
                 let near = problems.suggestion(id, policies.iter().map(|policy| policy.id.as_str()));
                 return Err(("policyId", format!("there is no policy `{id}`{near}")));
             };
-            let policy = &policies[index];
+            let policy = &policies[index as usize];
             if change.scope.as_ref().is_some_and(|scope| *scope != policy.scope) {
                 let message = format!("the policy `{id}` has the scope {}", policy.scope);
                 return Err(("scope", message));
@@ -100,7 +103,6 @@ impl Common {
                     format!("the policy `{id}` has the requiredScope {own}; leave the override's out");
                 return Err(("requiredScope", message));
             }
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
             return Ok(if of_tier.contains(&index) {
                 Pick::Policy(index)
             } else {
@@ -189,6 +191,34 @@ impl OrgInMaking<'_, '_> {
         let place = self.replacements.iter().position(wider);
         let place = place.unwrap_or(self.replacements.len());
         self.replacements.insert(place, (terms, limit));
+    }
+
+    /// Tells those that end what may be in force then: the policy, or another of them.
+    fn look_ahead(&mut self) {
+        if self.replacements.iter().all(|(terms, _)| terms.expires.is_none()) {
+            return;
+        }
+        let mut least: HashMap<u32, u64> = HashMap::new();
+        for (terms, _) in &self.replacements {
+            let Some((base, policy)) = terms
+                .base
+                .and_then(|base| Some((base, self.common.policies.get(base as usize)?)))
+            else {
+                continue;
+            };
+            let limits = [terms.change.values.limit, policy.values.limit];
+            let least = least.entry(base).or_insert(u64::MAX);
+            *least = limits.into_iter().flatten().fold(*least, u64::min);
+        }
+        for (terms, limit) in &mut self.replacements {
+            terms.then = terms
+                .base
+                .and_then(|base| least.get(&base).copied())
+                .unwrap_or(u64::MAX);
+            if let Some(limit) = limit {
+                limit.foresee(terms);
+            }
+        }
     }
 
     fn check_counts(&mut self) {

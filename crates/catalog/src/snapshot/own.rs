@@ -25,6 +25,8 @@ pub(super) struct Terms {
     pub(super) routes: Routes,
     /// What it leaves to the policy.
     left: ValueSet,
+    /// The least limit that may be in force once it has ended.
+    pub(super) then: u64,
     pub(super) change: Arc<Override>,
 }
 
@@ -36,6 +38,7 @@ impl Terms {
             expires: change.expires,
             routes,
             left: ValueSet::left_by(&change.values),
+            then: u64::MAX,
             change,
         }
     }

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tollgate_core::{Algorithm, IdHash, Mode, Period, Timestamp};
+use tollgate_core::{IdHash, Mode, Period, Timestamp};
 
 use super::common::Common;
 use super::limit::Limit;
@@ -88,14 +88,7 @@ impl Common {
 
 /// Whether there is anything of a limit's count that there is only one of.
 fn counts_as_one(limit: &Limit) -> bool {
-    limit.mode.is_some() && (limit.is_quota() || is_bucket(limit))
-}
-
-fn is_bucket(limit: &Limit) -> bool {
-    matches!(
-        limit.rule.algorithm,
-        Algorithm::TokenBucket | Algorithm::LeakyBucket
-    )
+    limit.mode.is_some() && (limit.is_quota() || limit.is_bucket())
 }
 
 /// What of a quota each org has its own of, so that orgs can't have one count together.
@@ -114,7 +107,7 @@ fn clash(one: &Limit, other: &Limit) -> Option<Clash> {
     if one.counter != other.counter || one.id == other.id {
         return None;
     }
-    if !is_bucket(one) {
+    if !one.is_bucket() {
         return (one.zone != other.zone).then(|| Clash("timezone", two_midnights(one, other)));
     }
     let is_soft = |limit: &Limit| limit.mode == Some(Mode::Soft);

@@ -1,7 +1,7 @@
 //! YAML as it is written in the wild, and as it is written to do harm.
 
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tollgate_catalog::document::{Problem, parse_yaml};
 use tollgate_catalog::parse_policy_set;
@@ -92,18 +92,12 @@ fn a_second_document_a_repeated_key_and_a_key_that_is_no_text_are_problems() {
     }
 }
 
-/// Refused, and in less time than anybody would notice.
+/// Refused, without going through all of it: that would take more time and memory than a test has.
 fn assert_refused(file: &str, said: &str) {
-    let started = Instant::now();
     let Err(problems) = parse_yaml(file) else {
         panic!("it is taken: {said}");
     };
     assert!(problems.to_string().contains(said), "{problems}");
-    assert!(
-        started.elapsed() < Duration::from_secs(5),
-        "{said} after {:?}",
-        started.elapsed()
-    );
 }
 
 #[test]
@@ -162,17 +156,11 @@ fn a_mapping_of_very_many_fields_is_refused_at_once() {
 
 #[test]
 fn a_very_long_word_is_not_compared_with_all_that_may_have_been_meant() {
-    let started = Instant::now();
     let long = "x".repeat(4_000_000);
     let said = problem(&format!(
         "policies:\n  - {{id: p, limit: 1, window: 1m, mode: {long}}}\n"
     ));
     assert!(!said.contains("did you mean"));
-    assert!(
-        started.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        started.elapsed()
-    );
 }
 
 /// A list of 5,000 items, of which each has its number where it says `#`.
@@ -184,56 +172,68 @@ fn list(name: &str, item: &str) -> String {
     list
 }
 
+/// A file of names and of what names them takes about as long to read with slips as without.
 #[test]
 fn names_of_a_file_full_of_slips_are_not_all_compared_with_each_other() {
-    for (names, slips) in [
+    for (names, naming, slip) in [
         (
             list("tiers", "tier: customers-tier-#"),
-            list("orgs", "orgId: o#, tier: costumers-tier-#"),
+            list("orgs", "orgId: o#, tier: customers-tier-#"),
+            ("tier: customers", "tier: costumers"),
         ),
         (
             list("endpointClasses", "pattern: /#, class: heavy-route-#"),
             list(
                 "policies",
-                "limit: 5, window: 1d, id: p#, endpointPattern: \"class:havy-route-#\"",
+                "limit: 5, window: 1d, id: p#, endpointPattern: \"class:heavy-route-#\"",
             ),
+            ("class:heavy", "class:havy"),
         ),
         (
             list("policies", "id: requests-a-day-#, limit: 5, window: 1d"),
-            list("overrides", "orgId: o#, policyId: request-a-day-#, limit: 5"),
+            list("overrides", "orgId: o#, policyId: requests-a-day-#, limit: 5"),
+            ("policyId: requests", "policyId: request"),
         ),
-        (String::new(), list("orgs", "orgId: o#, timezone: Europe/Berlni")),
+        (
+            String::new(),
+            list("orgs", "orgId: o#, timezone: Europe/Berlin"),
+            ("Berlin", "Berlni"),
+        ),
     ] {
-        let started = Instant::now();
-        let Err(problems) = compiled(&format!("{names}{slips}")) else {
-            panic!("it is taken for right");
+        let right = format!("{names}{naming}");
+        let wrong = format!("{names}{}", naming.replace(slip.0, slip.1));
+        let timed = |file: &str| {
+            let started = Instant::now();
+            (compiled(file).err(), started.elapsed())
         };
-        let took = started.elapsed();
+        let ((none, without), (problems, with)) = (timed(&right), timed(&wrong));
+        assert!(none.is_none(), "{none:?}");
+        let problems = problems.expect("it is taken for right");
         assert_eq!(problems.0.len(), 5_000);
         let suggested = |problem: &&Problem| problem.message.contains("did you mean");
         assert_eq!(problems.0.iter().filter(suggested).count(), 20);
-        assert!(took < Duration::from_secs(2), "{took:?} for {}", problems.0[0]);
+        assert!(with < without * 20, "{with:?} with, {without:?} without {slip:?}");
     }
 }
 
 #[test]
-fn a_large_file_is_read_in_a_moment() {
-    let started = Instant::now();
-    let mut file = "policies:\n  - {id: p, limit: 5, window: 1m}\norgs:\n".to_owned();
-    for number in 0..50_000 {
-        let _ = writeln!(file, "  - {{orgId: org-{number}, timezone: UTC}}");
-    }
-    file.push_str("overrides:\n");
-    for number in 0..50_000 {
-        let _ = writeln!(file, "  - {{orgId: org-{number}, policyId: p, limit: {number}}}");
-    }
-    let set = parse_policy_set(&file).expect("a good file");
-    assert_eq!((set.orgs.len(), set.overrides.len()), (50_000, 50_000));
-    let snapshot = snapshot(&file);
-    assert_eq!(applied(&snapshot, "org-777"), "p=777");
-    assert!(
-        started.elapsed() < Duration::from_secs(20),
-        "{:?}",
+fn ten_times_as_large_a_file_takes_about_ten_times_as_long() {
+    let read = |orgs: usize| {
+        let mut file = "policies:\n  - {id: p, limit: 5, window: 1m}\norgs:\n".to_owned();
+        for number in 0..orgs {
+            let _ = writeln!(file, "  - {{orgId: org-{number}, timezone: UTC}}");
+        }
+        file.push_str("overrides:\n");
+        for number in 0..orgs {
+            let _ = writeln!(file, "  - {{orgId: org-{number}, policyId: p, limit: {number}}}");
+        }
+        let started = Instant::now();
+        let set = parse_policy_set(&file).expect("a good file");
+        assert_eq!((set.orgs.len(), set.overrides.len()), (orgs, orgs));
+        let snapshot = snapshot(&file);
+        assert_eq!(applied(&snapshot, "org-777"), "p=777");
         started.elapsed()
-    );
+    };
+    let (small, large) = (read(5_000), read(50_000));
+    assert!(large < small * 40, "{small:?}, then {large:?}");
 }

@@ -115,12 +115,17 @@ impl<const WORDS: usize, const SLOTS: usize> Directory<WORDS, SLOTS> {
         self.segments[segment as usize].insert(identity, cell, expires);
     }
 
-    /// Looks at up to `places` places, but whole groups, from where the last sweep stopped, and hands each cell that has
-    /// expired to `forgotten`. Returns whether it came round to the beginning.
-    pub(super) fn sweep(&mut self, places: usize, now_tick: u32, mut forgotten: impl FnMut(Cell)) -> bool {
+    /// Looks at up to `places` places, but whole groups, from where the last sweep stopped, and hands each cell whose expiry
+    /// is over to `forgotten`. Returns whether it came round to the beginning.
+    pub(super) fn sweep(
+        &mut self,
+        places: usize,
+        is_over: impl Fn(u32) -> bool,
+        mut forgotten: impl FnMut(Cell),
+    ) -> bool {
         for _ in 0..places.div_ceil(SLOTS) {
             let segment = &mut self.segments[self.cursor.segment];
-            segment.sweep(self.cursor.group, now_tick, &mut forgotten);
+            segment.sweep(self.cursor.group, &is_over, &mut forgotten);
             self.cursor.group += 1;
             if self.cursor.group >= segment.groups() {
                 segment.shrink();
@@ -192,10 +197,14 @@ mod tests {
                 .all(|segment| segment.len() <= Segment::<2, 2>::MAX)
         );
         let mut forgotten = 0;
-        while !directory.sweep(100, 10, |cell| {
-            assert_eq!(cell.0[0] % 2, 0);
-            forgotten += 1;
-        }) {}
+        while !directory.sweep(
+            100,
+            |expires| expires <= 10,
+            |cell| {
+                assert_eq!(cell.0[0] % 2, 0);
+                forgotten += 1;
+            },
+        ) {}
         assert_eq!(forgotten, 25_000);
         for n in 0..50_000 {
             let found = directory.find(identity(n)).map(|(_, cell)| cell.0[0]);

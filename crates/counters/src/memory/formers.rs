@@ -1,6 +1,6 @@
 //! What a counter begins with that replaces others.
 
-use tollgate_core::{Algorithm, Cell, Former, Level, Mode, Timestamp};
+use tollgate_core::{Cell, Former, Level, Mode, Timestamp};
 
 use super::front::Front;
 use super::shard::Found;
@@ -36,10 +36,7 @@ pub(super) fn inherit<'a>(
     formers: impl Iterator<Item = &'a Former<'a>> + Clone,
     now: Timestamp,
 ) -> Cell {
-    let is_bucket = matches!(
-        level.rule.algorithm,
-        Algorithm::TokenBucket | Algorithm::LeakyBucket
-    );
+    let is_bucket = level.rule.algorithm.is_bucket();
     match touched {
         None => {
             let others = formers.clone().filter(|former| !(is_bucket && former.goes_on));

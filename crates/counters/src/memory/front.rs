@@ -5,7 +5,7 @@
 //! busy org touches therefore stand beside the lock. A hot cell's place in the table is kept for it, out of
 //! date and marked as never expiring, until it cools down and is written back.
 
-use tollgate_core::{Algorithm, Cell, CounterKey, Identity, Level, Mode, Rule, Timestamp, Whence};
+use tollgate_core::{Algorithm, Cell, CounterKey, Identity, Level, Mode, Rule, Slowing, Timestamp, Whence};
 
 use super::directory::Place;
 use super::shard::{Found, Shard};
@@ -252,6 +252,11 @@ impl Front {
         self.shard.insert(level.rule, level.key, after, expires, now);
     }
 
+    /// From now on forgets counters only when they no longer matter in spite of these.
+    pub(super) fn heed(&mut self, slowings: &[Slowing]) {
+        self.shard.slowings = slowings.to_vec();
+    }
+
     /// Forgets counters that are as good as untouched, looking at a bounded slice. Returns how many went.
     pub(super) fn sweep(&mut self, places: usize, now: Timestamp) -> usize {
         for place in 0..HOT {
@@ -259,7 +264,7 @@ impl Front {
                 self.write_back(place);
             }
         }
-        self.shard.sweep(places, tick(now))
+        self.shard.sweep(places, now)
     }
 
     /// So many cells that are not hot were written: those that are cool down, and the last may take the place of one that

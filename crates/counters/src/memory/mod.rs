@@ -20,14 +20,15 @@ mod tick;
 use std::sync::OnceLock;
 
 use smallvec::SmallVec;
-use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Outcome, Timestamp};
+use tollgate_core::{Cell, CounterKey, Decision, Former, Level, Nanos, Outcome, Slowing, Timestamp};
 
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use bound::{Bound, Unbounded};
 use formers::inherit;
 use front::Front;
 use held::{Holding, trace};
 use shard::Found;
+use tick::TICK_NS;
 
 pub use bound::OfLedger;
 pub use held::{Held, Holds};
@@ -89,6 +90,8 @@ pub struct MemoryStore {
     reclaimed: AtomicU64,
     refused: AtomicU64,
     next_sweep: AtomicUsize,
+    /// Some buckets refill more slowly than they did.
+    heeds: AtomicBool,
     journal: OnceLock<Journal>,
 }
 
@@ -140,6 +143,7 @@ impl MemoryStore {
             reclaimed: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             next_sweep: AtomicUsize::new(0),
+            heeds: AtomicBool::new(false),
             journal: OnceLock::new(),
         }
     }
@@ -385,6 +389,26 @@ impl MemoryStore {
     pub fn sweep(&self, places: usize, now: Timestamp) {
         let next = self.next_sweep.fetch_add(1, Ordering::Relaxed) % self.shards.len();
         self.sweep_one(&mut self.shards[next].0.lock(), places, now);
+    }
+
+    /// Is told which buckets refill more slowly than when they were charged, the earlier ones first: all that still have to
+    /// be known. To be called before they do.
+    pub fn heed(&self, slowings: &[Slowing]) {
+        // What is charged meanwhile is charged as it was before, and noted down by whole ticks.
+        let slack = Nanos::from(2 * TICK_NS);
+        let slowings: Vec<Slowing> = slowings
+            .iter()
+            .map(|slowing| Slowing {
+                reach: slowing.reach + slack,
+                ..*slowing
+            })
+            .collect();
+        let knew = self.heeds.swap(!slowings.is_empty(), Ordering::Relaxed);
+        if knew || !slowings.is_empty() {
+            for shard in &self.shards {
+                shard.0.lock().heed(&slowings);
+            }
+        }
     }
 
     fn sweep_one(&self, shard: &mut Front, places: usize, now: Timestamp) {

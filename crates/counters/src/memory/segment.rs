@@ -132,13 +132,18 @@ impl<const WORDS: usize, const SLOTS: usize> Segment<WORDS, SLOTS> {
     }
 
     /// Forgets the cells of one group that have expired; each is handed to `forgotten`.
-    pub(super) fn sweep(&mut self, group: usize, now_tick: u32, mut forgotten: impl FnMut(Cell)) {
+    pub(super) fn sweep(
+        &mut self,
+        group: usize,
+        is_over: impl Fn(u32) -> bool,
+        mut forgotten: impl FnMut(Cell),
+    ) {
         let Some(swept) = self.groups.get_mut(group) else {
             return;
         };
         for index in 0..SLOTS {
             let entry = &swept.entries[index];
-            if entry.is_taken() && entry.expires <= now_tick {
+            if entry.is_taken() && is_over(entry.expires) {
                 forgotten(entry.cell());
                 self.graves += usize::from(swept.vacate(index));
                 self.len -= 1;
@@ -259,7 +264,11 @@ mod tests {
             segment.insert(identity(n), Cell([u64::from(n), 0, 0]), FIRST + n);
         }
         for group in 0..segment.groups() {
-            segment.sweep(group, FIRST + 1999, |cell| assert!(cell.0[0] <= 1999));
+            segment.sweep(
+                group,
+                |expires| expires <= FIRST + 1999,
+                |cell| assert!(cell.0[0] <= 1999),
+            );
         }
         assert_eq!(segment.len(), 2000);
         segment.shrink();

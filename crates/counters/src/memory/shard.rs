@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
-use tollgate_core::{Algorithm, Cell, CounterKey, Identity, Log, Rule, Timestamp};
+use tollgate_core::{Algorithm, Cell, CounterKey, Identity, Log, Rule, Slowing, Timestamp};
 
 use super::dips::Dips;
 use super::directory::{Directory, Place};
+use super::tick::{start_of, tick};
 
 /// Where a level's count is kept, if it is. Small enough to be handed on in registers.
 #[derive(Debug, Clone, Copy)]
@@ -44,6 +45,8 @@ pub(super) struct Shard {
     weight: usize,
     /// What the store believes that to be. A log loses entries whenever it is looked at, also where nothing is charged.
     told: usize,
+    /// Why some buckets matter for longer than was foreseen.
+    pub(super) slowings: Vec<Slowing>,
 }
 
 /// A log entry takes less than half the memory of a counter.
@@ -235,19 +238,24 @@ impl Shard {
     }
 
     /// Forgets counters that are as good as untouched, looking at a bounded slice. Returns how many went.
-    pub(super) fn sweep(&mut self, places: usize, now_tick: u32) -> usize {
-        let mut gone = 0;
-        self.slim.sweep(places, now_tick, |_| gone += 1);
-        self.wide.sweep(places, now_tick, |_| gone += 1);
-        self.weight -= gone;
+    pub(super) fn sweep(&mut self, places: usize, now: Timestamp) -> usize {
         let Self {
+            slim,
+            wide,
             log_entries,
             logs,
             free_logs,
             weight,
+            slowings,
             ..
         } = self;
-        log_entries.sweep(places, now_tick, |cell| {
+        let present = tick(now);
+        let is_over = |expires| expires <= present && end_of(expires, slowings) <= now;
+        let mut gone = 0;
+        slim.sweep(places, is_over, |_| gone += 1);
+        wide.sweep(places, is_over, |_| gone += 1);
+        *weight -= gone;
+        log_entries.sweep(places, is_over, |cell| {
             let index = log_index(cell);
             let log = std::mem::take(&mut logs[index]);
             *weight -= 1 + log_weight(&log);
@@ -256,6 +264,13 @@ impl Shard {
         });
         gone
     }
+}
+
+/// The end of what was to expire at a tick, as things have come since.
+fn end_of(expires: u32, slowings: &[Slowing]) -> Timestamp {
+    slowings
+        .iter()
+        .fold(start_of(expires), |end, slowing| slowing.end(end))
 }
 
 #[expect(

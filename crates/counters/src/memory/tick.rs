@@ -15,3 +15,8 @@ pub(super) fn tick_after(nanos: u64) -> u32 {
 pub(super) fn tick(now: Timestamp) -> u32 {
     u32::try_from(now.nanos() / TICK_NS).unwrap_or(u32::MAX)
 }
+
+/// When a tick begins.
+pub(super) fn start_of(tick: u32) -> Timestamp {
+    Timestamp::from_nanos(u64::from(tick).saturating_mul(TICK_NS))
+}

@@ -129,10 +129,7 @@ impl Terms {
     pub(super) fn hold(&self, charged: &Checked<'_>, cost: u64) -> bool {
         let levels = charged.stack.levels.iter().zip(&charged.decision.outcomes);
         let mut buckets = levels.filter(|(level, _)| {
-            let bucket = matches!(
-                level.rule.algorithm,
-                Algorithm::TokenBucket | Algorithm::LeakyBucket
-            );
+            let bucket = level.rule.algorithm.is_bucket();
             bucket && level.mode == Mode::Enforce && level.cost > 0
         });
         buckets.all(|(level, outcome)| {

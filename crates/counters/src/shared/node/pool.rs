@@ -328,10 +328,7 @@ impl Pool {
     }
 
     pub(super) fn is_bucket(&self) -> bool {
-        matches!(
-            self.rule.algorithm,
-            Algorithm::TokenBucket | Algorithm::LeakyBucket
-        )
+        self.rule.algorithm.is_bucket()
     }
 
     /// What ended unspent and is still counted as used. In a bucket as much as may lie unused comes back in the time

@@ -128,7 +128,7 @@ struct Bucket {
 
 impl Bucket {
     fn of(rule: &Rule) -> Option<Self> {
-        let bucket = matches!(rule.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+        let bucket = rule.algorithm.is_bucket();
         bucket.then(|| Self {
             limit: rule.limit,
             burst: Some(rule.capacity).filter(|burst| *burst != rule.limit),
