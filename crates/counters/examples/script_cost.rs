@@ -124,7 +124,7 @@ fn leased() -> Call {
             amount: 10,
             hold: 1_000,
             lease: LeaseId { node: 1, number: 1 },
-            soft: false,
+            most: u64::from(u32::MAX),
             needed: false,
         })
         .collect();

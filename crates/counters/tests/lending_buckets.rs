@@ -57,7 +57,7 @@ impl Store {
             amount,
             hold: 1000 * MILLI,
             lease,
-            soft: false,
+            most: u64::from(u32::MAX),
             needed,
         };
         let call = Call {

@@ -39,8 +39,9 @@ pub use wait::{DeskWait, Done, Heard, Undecided, Wait};
 /// Counters held at most unless configured: about 730 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
 
-/// A request that has to wait more often does without.
-pub(crate) const MOST_WAITS: u32 = 8;
+/// A request that has to wait more often does without. It may have to once for each counter that spans orgs, since each
+/// lives by itself.
+pub(crate) const MOST_WAITS: u32 = 64;
 
 /// The snapshot in force and the counters.
 pub struct Engine {

@@ -111,6 +111,9 @@ impl Fleet {
         let shared = Box::new(carrier.clone());
         let shared = SharedStore::new(incarnation, max_counters, shared, clock::steady);
         shared.set_patience(settings.patience);
+        // Until Redis says what time it is. Nothing is asked of it before.
+        let guess = clock::now().nanos() / 1_000;
+        shared.node().set_clock(guess, clock::steady());
         Ok(Arc::new(Self {
             shared,
             patience: settings.patience,

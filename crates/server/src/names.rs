@@ -143,11 +143,12 @@ impl Details for Names<'_, '_, '_> {
 
     fn tag(&self, place: usize) -> Arc<str> {
         let (stack, request, place) = self.at(place);
-        match request.org {
-            Some(org) if stack.is_within_org(place) => org.into(),
-            // A counter that spans orgs is by itself.
-            _ => URL_SAFE_NO_PAD.encode(stack.name(place, request)).into(),
+        if stack.is_within_org(place) {
+            // Those of nobody's org live together, as an org's do.
+            return request.org.unwrap_or_default().into();
         }
+        // A counter that spans orgs is by itself.
+        URL_SAFE_NO_PAD.encode(stack.name(place, request)).into()
     }
 
     fn accuracy(&self, place: usize) -> u16 {

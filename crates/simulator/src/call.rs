@@ -191,7 +191,7 @@ impl World {
         let counters: Vec<usize> = subjects.map(|subject| numbered(subject.name)).collect();
         let mut whats = self.decided(parcel, done, &counters, order);
         for (want, grant) in call.wants.iter().zip(&done.grants) {
-            if grant.amount > 0 && !want.soft {
+            if grant.amount > 0 && !want.is_soft() {
                 self.tally.lent += grant.amount;
                 let what = What::Lent {
                     amount: grant.amount,

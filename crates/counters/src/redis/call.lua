@@ -13,7 +13,7 @@
 --             each former:  subject, the one it replaces            (subjects are counted from 1)
 --             each return:  subject, node, number, unspent, last_spent
 --             each need:    1 to charge or 0 for a dry run, parts; each part: subject, limit, capacity, cost, mode
---             each want:    subject, amount, hold, node, number, soft, needed
+--             each want:    subject, amount, hold, node, number, most, needed (a soft limit has no most but 2^52)
 --        A call is plain if it has one need, to be charged, with a part for each subject in their order, by its own
 --        limit, enforced and at some cost, which then stands with the subject, and nothing else. Plain calls are not
 --        about logs and sliding counters.
@@ -759,9 +759,9 @@ end
 
 -- What is wanted ahead is lent as far as there is room for it.
 for _ = 1, wants do
-  local subject, amount, hold, node, number, soft, needed
-  subject, amount, hold, node, number, soft, needed, at = read('<ddddddd', args, at)
-  local counter = counters[subject]
+  local subject, amount, hold, node, number, most, needed
+  subject, amount, hold, node, number, most, needed, at = read('<ddddddd', args, at)
+  local counter, soft = counters[subject], most >= MOST and 1 or 0
   local kind, limit, capacity, window = counter[KIND], counter[LIMIT], counter[CAPACITY], counter[WINDOW]
   hold = math.min(hold, LONGEST_HOLD)
   if limit == 0 then
@@ -778,7 +778,7 @@ for _ = 1, wants do
       amount, hold = 0, 0
     else
       if soft == 0 then
-        amount = math.min(amount, math.max(capacity - b - (c > 0 and 1 or 0), 0))
+        amount = math.min(amount, math.max(math.min(capacity, most) - b - (c > 0 and 1 or 0), 0))
       end
       if needed == 0 then
         -- So much a bucket holds back after a loss.
@@ -798,7 +798,7 @@ for _ = 1, wants do
     else
       taken = counter[B]
     end
-    amount = math.min(amount, math.max((soft == 0 and limit or MOST) - taken, 0))
+    amount = math.min(amount, math.max((soft == 0 and math.min(limit, most) or MOST) - taken, 0))
     if amount == 0 or (kind == FIRST and taken == 0 and needed == 0) then
       amount, hold = 0, 0
     else

@@ -137,7 +137,7 @@ fn arguments(call: &Call) -> Doubles {
             want.hold,
             want.lease.node,
             want.lease.number,
-            u64::from(want.soft),
+            want.most,
             u64::from(want.needed),
         ]);
     }
@@ -310,7 +310,7 @@ mod tests {
             amount: 5,
             hold: 100,
             lease: LeaseId { node: 8, number: 9 },
-            soft: false,
+            most: 15,
             needed: true,
         };
         Call {
@@ -339,7 +339,7 @@ mod tests {
         let head = [77.0, 40.0, 44.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0];
         let subject = [1.0, 10.0, 20.0, 1_000.0, 3.0, 0.0];
         let need = [1.0, 1.0, 1.0, 10.0, 20.0, 1.0, 0.0];
-        let want = [1.0, 5.0, 100.0, 8.0, 9.0, 0.0, 1.0];
+        let want = [1.0, 5.0, 100.0, 8.0, 9.0, 15.0, 1.0];
         assert_eq!(numbers, [&head[..], &subject, &need, &want].concat());
     }
 

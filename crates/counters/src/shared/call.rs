@@ -15,6 +15,9 @@ const NANOS_PER_MICRO: u64 = 1_000;
 /// The longest a lease is held. A log that lost its past waits so much longer, for what was leased from it.
 pub const LONGEST_HOLD: Micros = 1_000_000;
 
+/// Soft limits count no further.
+pub const MOST: u64 = 1 << 52;
+
 /// What a counter is called within its slot: the same on every node and in every version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name(pub [u8; 16]);
@@ -133,11 +136,24 @@ pub struct Want {
     pub hold: Micros,
     /// The lease they become.
     pub lease: LeaseId,
-    /// A soft limit lends past its end.
-    pub soft: bool,
+    /// No more may be counted with them: by the least of the limits that they are to be spent under. A soft one has no
+    /// end, which [`MOST`] stands for.
+    pub most: u64,
     /// A request waits for them and takes them as soon as they are lent: they may be the last of a bucket, and open
     /// a window.
     pub needed: bool,
+}
+
+impl Want {
+    /// Whether it is lent past the end of a limit.
+    pub fn is_soft(&self) -> bool {
+        self.most >= MOST
+    }
+}
+
+/// How much may be counted for a request that a limit lets through; without end if the limit is soft.
+pub fn most_of(capacity: u64, mode: Mode) -> u64 {
+    if mode == Mode::Soft { MOST } else { capacity }
 }
 
 /// A lease that has ended, or is given up.

@@ -35,7 +35,7 @@ fn a_denial_is_not_remembered_beyond_what_another_nodes_lease_could_explain() {
             amount: 50,
             hold: 100 * MILLI,
             lease: LeaseId { node: 8, number: 1 },
-            soft: false,
+            most: 100,
             needed: false,
         }],
         ..Call::default()

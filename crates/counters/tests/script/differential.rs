@@ -511,12 +511,18 @@ impl World<'_> {
                 amount: want.amount.of(subjects[subject].terms.capacity).min(MOST),
             };
             self.leases.push(lease);
+            let capacity = subjects[subject].terms.capacity;
             Want {
                 subject,
                 amount: lease.amount,
                 hold: want.hold,
                 lease: lease.id,
-                soft: want.soft,
+                // Now and then by a lesser limit than the subject's.
+                most: match (want.soft, lease.id.number % 3) {
+                    (true, _) => tollgate_counters::shared::call::MOST,
+                    (false, 0) => capacity / 2,
+                    (false, _) => capacity,
+                },
                 needed: want.needed,
             }
         });

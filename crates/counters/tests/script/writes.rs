@@ -74,7 +74,7 @@ fn what_is_denied_tried_late_or_foreign_writes_nothing() {
         amount: 0,
         hold: 1_000,
         lease: LEASE,
-        soft: false,
+        most: u64::from(u32::MAX),
         needed: false,
     });
     let nothing = Call {

@@ -28,7 +28,8 @@ pub(super) fn group() -> Group {
                 "resetCounters",
                 "Empty an org's counters",
             )
-            .says("All of them, or those of one policy, app, key or user. Limits that span orgs stay as they are.")
+            .says("All of them, or those of one policy, app, key or user. Limits that span orgs stay as they are. Nodes \
+                of a fleet must share a database (409).")
             .by(Rule::WriteOrgPlan)
             .takes("ResetWritten")
             .writes()
@@ -69,6 +70,13 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
         && !ask.plane.engine.snapshot().has_policy(policy)
     {
         return Err(Problem::unprocessable(format!("There is no policy `{policy}`.")));
+    }
+    let has_company = ask.plane.fleet.as_ref().is_some_and(|fleet| fleet.nodes() > 1);
+    if has_company && !ask.plane.catalogue.repository().is_shared() {
+        return Err(Problem::conflict(
+            "The nodes of this fleet have a catalogue each, so that only this one would count anew, beside the others: with a \
+             database that all of them share (--database) they learn of it.",
+        ));
     }
     let epoch = getrandom::u64().map_err(|_| no_randomness())?;
     members.insert("epoch".to_owned(), json!(epoch));

@@ -27,5 +27,6 @@ mod outages;
 mod replicas;
 mod returns;
 mod scopes;
+mod shared_counts;
 mod throttles;
 mod told;

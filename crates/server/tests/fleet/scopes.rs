@@ -37,7 +37,8 @@ fn scopes_change(flags: &[&str]) {
         "sliding_window_log",
         "sliding_window_counter",
     ] {
-        let node = node(flags);
+        // A fleet of one node each.
+        let node = node(&[flags, &["--region", algorithm]].concat());
         node.platform_admin().set(&format!("/v1/orgs/{ORG}"), &json!({}));
         put(&node, "app", algorithm);
         node.allowed(&asks("a", LIMIT));

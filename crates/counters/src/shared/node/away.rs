@@ -143,7 +143,7 @@ fn spend<W>(
     for place in &places {
         let level = &asked.levels[*place];
         if let Some(pool) = locked.pool(level) {
-            deadline = deadline.min(pool.spend(level.cost, now, asked.charges.is_some()));
+            deadline = deadline.min(pool.spend(level.cost, asked.most(*place), now, asked.charges.is_some()));
         }
     }
     let then = clock();

@@ -5,6 +5,7 @@ use std::collections::hash_map::Entry;
 use smallvec::SmallVec;
 use tollgate_core::{Decision, Level, Mode, Outcome, Retry, Timestamp};
 
+use super::super::call::most_of;
 use super::claim::Claim;
 use super::pool::{Pool, Standing};
 use super::undecided::Undecided;
@@ -17,6 +18,14 @@ impl Asked<'_> {
     pub(super) fn takes(&self, place: usize) -> bool {
         let level = &self.levels[place];
         level.cost > 0 && !self.levels[..place].iter().any(|before| before.key == level.key)
+    }
+
+    /// The least that may be counted by any of the limits that watch a level's count: what is spent is spent under all.
+    pub(super) fn most(&self, place: usize) -> u64 {
+        let key = self.levels[place].key;
+        let sharing = self.levels.iter().filter(|level| level.key == key);
+        let most = sharing.map(|level| most_of(level.rule.capacity, level.mode));
+        most.min().unwrap_or(0)
     }
 }
 
@@ -59,11 +68,12 @@ impl<W: Waiter> Node<W> {
                     && let Some(pool) = locked.pool(level)
                 {
                     if let Some(charges) = asked.charges
-                        && let Some((end, began)) = pool.lies(level.cost, now)
+                        && let Some((end, began)) = pool.lies(level.cost, asked.most(place), now)
                     {
                         charges.borrow_mut().push(Charge { place, end, began });
                     }
-                    deadline = deadline.min(pool.spend(level.cost, now, asked.charges.is_some()));
+                    deadline =
+                        deadline.min(pool.spend(level.cost, asked.most(place), now, asked.charges.is_some()));
                 }
             }
             then = clock();
@@ -175,14 +185,7 @@ impl<W: Waiter> Node<W> {
                 entry.insert(Pool::new(name, level.rule, now))
             }
         };
-        if pool.revision != Some(asked.revision) || pool.rule != *level.rule {
-            pool.revision = Some(asked.revision);
-            pool.rule = level.rule.clone();
-            pool.soft = level.mode == Mode::Soft;
-            pool.accuracy = asked.details.accuracy(place);
-            pool.refusal = None;
-        }
-        pool.used = now;
-        Ok(pool.standing(level.cost, now))
+        pool.heed(level, asked.revision, asked.details.accuracy(place), now);
+        Ok(pool.standing(level.cost, most_of(level.rule.capacity, level.mode), now))
     }
 }

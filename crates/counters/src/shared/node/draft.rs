@@ -100,7 +100,7 @@ impl<W: Waiter> Node<W> {
                 amount,
                 hold: pool.sizes.hold,
                 lease,
-                soft: pool.soft,
+                most: pool.most,
                 needed: false,
             });
             flight.lends.push(Lend {
@@ -108,6 +108,7 @@ impl<W: Waiter> Node<W> {
                 lease,
                 terms: *terms,
                 wanted: amount,
+                most: pool.most,
                 needed: false,
             });
         }
@@ -215,13 +216,15 @@ impl Draft {
         });
     }
 
-    /// Asks for what requests of other homes wait for, as one lease of each counter. Who costs nothing only looks.
+    /// Asks for what requests of other homes wait for, as one lease of each counter and limit. Who costs nothing only
+    /// looks.
     fn borrow<W>(&mut self, flight: &mut Flight<W>, lease: &impl Fn() -> LeaseId, trip: Micros) {
         let Flight { borrows, lends, .. } = flight;
         for waiting in borrows {
             for item in waiting.items_taken() {
                 let subject = self.subject(item.name, &item.terms);
-                let same = |want: &&mut Want| want.subject == subject;
+                let most = waiting.most(item.key);
+                let same = |want: &&mut Want| want.subject == subject && want.most == most;
                 if let Some(want) = self.call.wants.iter_mut().find(same) {
                     want.amount += item.cost;
                     continue;
@@ -232,7 +235,7 @@ impl Draft {
                     amount: item.cost,
                     hold: (4 * trip).max(BORROWED).min(item.terms.window / 4),
                     lease,
-                    soft: item.mode == Mode::Soft,
+                    most,
                     needed: true,
                 });
                 lends.push(Lend {
@@ -240,6 +243,7 @@ impl Draft {
                     lease,
                     terms: item.terms,
                     wanted: item.cost,
+                    most,
                     needed: true,
                 });
             }

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tollgate_core::{Cell, CounterKey, Mode};
 
-use super::super::call::{LeaseId, Micros, Name, Terms};
+use super::super::call::{LeaseId, Micros, Name, Terms, most_of};
 use super::claim::{Claim, Kept};
 use super::pool::{Pool, Standing};
 use super::{Answer, LEASE_IDLE, Mono, Waiter};
@@ -23,6 +23,13 @@ pub(super) struct Item {
     pub(super) cost: u64,
     pub(super) mode: Mode,
     pub(super) terms: Terms,
+}
+
+impl Item {
+    /// How much may be counted by its limit.
+    pub(super) fn most(&self) -> u64 {
+        most_of(self.terms.capacity, self.mode)
+    }
 }
 
 /// A request that waits.
@@ -59,6 +66,12 @@ impl<W> Waiting<W> {
             .filter(move |(place, _)| first(*place))
             .map(|(_, item)| item)
     }
+
+    /// The least that may be counted by any of its limits on a count.
+    pub(super) fn most(&self, key: CounterKey) -> u64 {
+        let sharing = self.items.iter().filter(|item| item.key == key);
+        sharing.map(Item::most).min().unwrap_or(0)
+    }
 }
 
 /// A call under way.
@@ -78,6 +91,7 @@ pub(super) struct Lend {
     pub(super) lease: LeaseId,
     pub(super) terms: Terms,
     pub(super) wanted: u64,
+    pub(super) most: u64,
     /// Requests that borrow wait for it.
     pub(super) needed: bool,
 }
@@ -248,11 +262,14 @@ impl<W: Waiter> Line<W> {
     }
 }
 
+/// A counter, a cost, and how much may be counted.
+type Question = (CounterKey, u64, u64);
+
 /// How counters stand at an instant. Those who wait mostly wait for the same few.
 struct Standings<'a> {
     pools: &'a HashMap<CounterKey, Pool, RandomState>,
     now: Mono,
-    seen: SmallVec<[(CounterKey, u64, Standing); 4]>,
+    seen: SmallVec<[(Question, Standing); 4]>,
 }
 
 impl<'a> Standings<'a> {
@@ -279,14 +296,16 @@ impl<'a> Standings<'a> {
     }
 
     fn of(&mut self, item: &Item) -> Standing {
-        let asked = |(key, cost, _): &&(CounterKey, u64, Standing)| *key == item.key && *cost == item.cost;
-        if let Some((_, _, standing)) = self.seen.iter().find(asked) {
+        let question = (item.key, item.cost, item.most());
+        if let Some((_, standing)) = self.seen.iter().find(|(asked, _)| *asked == question) {
             return *standing;
         }
         let pool = self.pools.get(&item.key);
-        let standing = pool.map_or(Standing::Unknown, |pool| pool.standing(item.cost, self.now));
+        let standing = pool.map_or(Standing::Unknown, |pool| {
+            pool.standing(item.cost, item.most(), self.now)
+        });
         if self.seen.len() < self.seen.inline_size() {
-            self.seen.push((item.key, item.cost, standing));
+            self.seen.push((question, standing));
         }
         standing
     }

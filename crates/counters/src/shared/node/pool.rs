@@ -3,10 +3,10 @@
 use smallvec::SmallVec;
 use tollgate_core::{Algorithm, Cell, CounterKey, Level, Mode, Rule, Timestamp};
 
-use super::super::call::{LeaseId, Micros, Name};
-use super::Mono;
+use super::super::call::{LeaseId, MOST, Micros, Name, most_of};
 use super::claim::{Kept, Source};
 use super::size::{Sizes, nanos};
+use super::{LEASE_IDLE, Mono};
 
 /// Tokens on loan.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,8 @@ pub(super) struct Lease {
     pub(super) of: (Micros, Micros),
     /// When something of it was last spent.
     pub(super) last: Mono,
+    /// No more was counted with it: whoever has a lesser limit on the same count can't spend of it.
+    pub(super) most: u64,
 }
 
 /// A denial that holds until it could change.
@@ -32,7 +34,16 @@ pub(super) struct Lease {
 pub(super) struct Refusal {
     /// For this cost and greater ones.
     pub(super) cost: u64,
+    /// By this limit on the count, and lesser ones.
+    pub(super) most: u64,
     pub(super) until: Mono,
+}
+
+impl Refusal {
+    /// Whether it is for a request, by a limit.
+    fn holds(&self, cost: u64, most: u64, now: Mono) -> bool {
+        cost >= self.cost && most <= self.most && now < self.until
+    }
 }
 
 /// How a level stands with what is held.
@@ -58,7 +69,11 @@ pub(super) struct Pool {
     /// The policies that the refusal and what follows are of.
     pub(super) revision: Option<u64>,
     pub(super) rule: Rule,
-    pub(super) soft: bool,
+    /// How much may be counted by it. Of several limits on the count the least is borrowed by: what it lends, all of them
+    /// can spend.
+    pub(super) most: u64,
+    /// When such a limit was last asked about.
+    pub(super) least_used: Mono,
     pub(super) accuracy: u16,
     pub(super) sizes: Sizes,
     /// Tokens a second, as of late.
@@ -96,7 +111,8 @@ impl Pool {
             refusal: None,
             revision: None,
             rule: rule.clone(),
-            soft: false,
+            most: 0,
+            least_used: now,
             accuracy: 0,
             sizes: Sizes::default(),
             rate: 0,
@@ -116,28 +132,53 @@ impl Pool {
         live.map(|lease| lease.left).sum()
     }
 
-    pub(super) fn standing(&self, cost: u64, now: Mono) -> Standing {
+    /// Tokens that can be spent under a limit.
+    fn held_under(&self, most: u64, now: Mono) -> u64 {
+        let live = self.leases.iter().filter(|lease| lease.serves(most, now));
+        live.map(|lease| lease.left).sum()
+    }
+
+    /// Is told of a limit on the count, by which it will be borrowed unless there is a lesser one.
+    pub(super) fn heed(&mut self, level: &Level<'_>, revision: u64, accuracy: u16, now: Mono) {
+        let most = most_of(level.rule.capacity, level.mode);
+        let is_new = self.revision != Some(revision);
+        if is_new || most < self.most || now.saturating_sub(self.least_used) > LEASE_IDLE {
+            if is_new || self.rule != *level.rule {
+                self.refusal = None;
+                self.rule = level.rule.clone();
+            }
+            self.revision = Some(revision);
+            self.most = most;
+            self.accuracy = accuracy;
+        }
+        if most == self.most {
+            self.least_used = now;
+        }
+        self.used = now;
+    }
+
+    pub(super) fn standing(&self, cost: u64, most: u64, now: Mono) -> Standing {
         if cost == 0 {
             let fresh = self.heard.is_some_and(|heard| now < heard.saturating_add(FRESH));
             return if fresh { Standing::Held } else { Standing::Unknown };
         }
-        if self.held(now) >= cost {
+        if self.held_under(most, now) >= cost {
             return Standing::Held;
         }
         match self.refusal {
-            Some(refusal) if cost >= refusal.cost && now < refusal.until => Standing::Refused,
+            Some(refusal) if refusal.holds(cost, most, now) => Standing::Refused,
             _ => Standing::Unknown,
         }
     }
 
     /// Where tokens lie that are about to be spent: in one window, and of what can be given back. A bucket has none, and
     /// nobody knows where a log will have them.
-    pub(super) fn lies(&self, cost: u64, now: Mono) -> Option<(Micros, Micros)> {
+    pub(super) fn lies(&self, cost: u64, most: u64, now: Mono) -> Option<(Micros, Micros)> {
         if self.counts_what_ended() {
             return None;
         }
         let (mut owed, mut of) = (cost, None);
-        for lease in self.leases.iter().filter(|lease| lease.is_live(now)) {
+        for lease in self.leases.iter().filter(|lease| lease.serves(most, now)) {
             let taken = lease.left.min(owed);
             if taken > 0 && *of.get_or_insert(lease.of) != lease.of {
                 return None;
@@ -147,10 +188,10 @@ impl Pool {
         of
     }
 
-    /// Spends tokens that are held, those that end first, and says when the first of the touched leases ends.
-    pub(super) fn spend(&mut self, cost: u64, now: Mono, on_record: bool) -> Mono {
+    /// Spends tokens that are held for a limit, those that end first, and says when the first of the touched leases ends.
+    pub(super) fn spend(&mut self, cost: u64, most: u64, now: Mono, on_record: bool) -> Mono {
         let (mut owed, mut deadline) = (cost, Mono::MAX);
-        for lease in self.leases.iter_mut().filter(|lease| lease.is_live(now)) {
+        for lease in self.leases.iter_mut().filter(|lease| lease.serves(most, now)) {
             let taken = lease.left.min(owed);
             if taken > 0 {
                 lease.left -= taken;
@@ -184,12 +225,12 @@ impl Pool {
         &mut self,
         home: u64,
         key: CounterKey,
-        cost: u64,
+        (cost, most): (u64, u64),
         now: Mono,
     ) -> (Mono, SmallVec<[Kept; 1]>) {
         let (mut owed, mut deadline) = (cost, Mono::MAX);
         let mut kept = SmallVec::new();
-        for lease in self.leases.iter_mut().filter(|lease| lease.is_live(now)) {
+        for lease in self.leases.iter_mut().filter(|lease| lease.serves(most, now)) {
             let amount = lease.left.min(owed);
             if amount > 0 {
                 lease.left -= amount;
@@ -298,7 +339,7 @@ impl Pool {
         self.measure(now);
         self.sizes = Sizes::of(&self.rule, self.accuracy, nodes, trip);
         let target = self.sizes.target(self.rate);
-        if self.soft || self.is_bucket() {
+        if self.most >= MOST || self.is_bucket() {
             return target;
         }
         // The less is left of a window, the less may lie unused.
@@ -350,6 +391,11 @@ impl Pool {
 impl Lease {
     pub(super) fn is_live(&self, now: Mono) -> bool {
         now < self.deadline
+    }
+
+    /// Whether it can be spent under a limit.
+    fn serves(&self, most: u64, now: Mono) -> bool {
+        self.most <= most && self.is_live(now)
     }
 
     /// No later than this was anything of it spent, in the store's time: it was lent after it was asked for, and

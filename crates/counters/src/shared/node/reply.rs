@@ -5,12 +5,13 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 use tollgate_core::{Calendar, CounterKey, Mode, Rule};
 
-use super::super::call::{Done, Grant, Kind, LONGEST_HOLD, Micros, Reply, Seen, instant};
+use super::super::call::{Done, Grant, Kind, LONGEST_HOLD, MOST, Micros, Reply, Seen, Terms, instant};
 use super::claim::{Claim, Kept, Source};
 use super::line::{Flight, Item, Lend, Line, Waiting};
 use super::pool::{Lease, Pool, Refusal};
 use super::size::nanos;
 use super::{Answer, Bug, Charge, Charges, Mono, Node, Settled, Shard, Waiter};
+use crate::memory::Commit;
 use crate::sync::Ordering;
 
 /// A denial is remembered at most so long.
@@ -133,6 +134,7 @@ impl<W: Waiter> Node<W> {
                 lent: done.now,
                 of: (state.0[0], done.began),
                 last: flight.sent,
+                most: lend.most,
             });
         }
     }
@@ -167,7 +169,8 @@ fn deal_out<W: Waiter>(
     pool.refusal = None;
     let mut left = amount;
     for waiting in borrows {
-        let Some(item) = waiting.items.iter().find(|item| item.key == lend.key) else {
+        let item = waiting.items.iter().find(|item| item.key == lend.key);
+        let Some(item) = item.filter(|_| waiting.most(lend.key) == lend.most) else {
             continue;
         };
         let mut kept = Kept {
@@ -178,9 +181,9 @@ fn deal_out<W: Waiter>(
             source: Source::Lent(times.at),
         };
         if item.cost > left {
-            if item.mode != Mode::Soft {
+            if lend.most < MOST {
                 let known = pool.refusal.map_or(u64::MAX, |refusal| refusal.cost);
-                pool.refusal = Some(refusal(pool, item.cost.min(known), times));
+                pool.refusal = Some(refusal(pool, &lend.terms, item.cost.min(known), lend.most, times));
             }
             (kept.amount, kept.source) = (0, Source::Refused);
             waiting.kept.push(kept);
@@ -228,17 +231,23 @@ fn take_verdict<W>(
         if let Some(pool) = pools.get_mut(&item.key) {
             pool.cell = cell;
             pool.heard = Some(times.now);
-            pool.refusal = None;
-            if allowed && takes {
+            if !again {
+                pool.refusal = None;
+            }
+            if allowed && takes && !again {
                 pool.note_spent(item.cost);
             }
-            if !seen.fits && item.mode != Mode::Soft {
-                pool.refusal = Some(refusal(pool, item.cost, times));
+            // Where several limits had no room, the greatest of them speaks for all.
+            let known = pool.refusal.map_or(0, |refusal| refusal.most);
+            if !seen.fits && item.mode != Mode::Soft && item.most() >= known {
+                pool.refusal = Some(refusal(pool, &item.terms, item.cost, item.most(), times));
             }
         }
     }
-    if !allowed {
+    if !allowed || waiting.commit == Commit::DryRun {
         rest.extend(&waiting.kept);
+    }
+    if !allowed {
         for (_, charged, _) in &mut levels {
             *charged = false;
         }
@@ -263,13 +272,13 @@ impl Item {
 }
 
 /// A denial, and how long it is worth remembering.
-fn refusal(pool: &Pool, cost: u64, times: &Times) -> Refusal {
-    let mut until = refused_until(pool, cost, times.at, times.sent);
+fn refusal(pool: &Pool, terms: &Terms, cost: u64, most: u64, times: &Times) -> Refusal {
+    let mut until = refused_until(pool, terms, cost, times);
     if pool.sizes.cap > 0 {
         // One that is shared by leases and sits at its end would be asked for each token.
         until = until.max(times.sent.saturating_add(asked_again(pool)));
     }
-    Refusal { cost, until }
+    Refusal { cost, most, until }
 }
 
 /// How long to wait until as much has come back as may be held.
@@ -279,14 +288,18 @@ fn asked_again(pool: &Pool) -> Mono {
 
 /// When a cost that did not fit could fit, at the earliest. What others hold on lease can keep a bucket at more than
 /// its burst; that may end at any time, and the bucket is then as if it had just been emptied.
-fn refused_until(pool: &Pool, cost: u64, at: Micros, sent: Mono) -> Mono {
-    let mut cell = pool.cell;
+fn refused_until(pool: &Pool, terms: &Terms, cost: u64, times: &Times) -> Mono {
+    let (mut cell, at) = (pool.cell, instant(times.at));
+    let window = pool.rule.window_ns;
+    let rule = Rule::new(pool.rule.algorithm, terms.limit, Some(terms.capacity), window);
     if pool.is_bucket() {
-        cell = pool.rule.advance(cell, Calendar::utc(), instant(at), false);
+        cell = rule.advance(cell, Calendar::utc(), at, false);
     }
-    let wait = pool.rule.wait(cell, cost, instant(at));
+    let wait = rule.wait(cell, cost, at);
     let wait = wait.and_then(|wait| u64::try_from(wait).ok());
-    sent.saturating_add(wait.unwrap_or(LONGEST_REFUSAL).min(LONGEST_REFUSAL))
+    times
+        .sent
+        .saturating_add(wait.unwrap_or(LONGEST_REFUSAL).min(LONGEST_REFUSAL))
 }
 
 /// The time in which so many tokens come back.

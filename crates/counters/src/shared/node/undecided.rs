@@ -120,7 +120,8 @@ impl Undecided<'_> {
                 && !has
                 && let Some(pool) = locked.pool(level)
             {
-                let (end, holds) = pool.keep(level.home, level.key, level.cost, self.now);
+                let (end, holds) =
+                    pool.keep(level.home, level.key, (level.cost, asked.most(place)), self.now);
                 ended = ended.min(end);
                 self.kept.extend(holds);
             }

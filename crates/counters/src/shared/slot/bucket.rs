@@ -5,9 +5,9 @@
 //! all that may still be spent, whenever that happens and whatever becomes of its numbers meanwhile. See
 //! docs/leases.md.
 
-use super::super::call::{Kind, LONGEST_HOLD, Micros, Return, Terms, Want};
+use super::super::call::{Kind, LONGEST_HOLD, MOST, Micros, Return, Terms, Want};
 use super::Bug;
-use super::counter::{Counter, Lent, MOST};
+use super::counter::{Counter, Lent};
 
 impl Counter {
     /// A bucket's debt at an instant, in parts of a token. One that is not soft never owes more than it holds, and
@@ -77,14 +77,14 @@ impl Counter {
         } = self.terms;
         let hold = want.hold.min(LONGEST_HOLD);
         let window = u128::from(window);
-        let (at, owed) = self.debt(limit, capacity, want.soft, now);
+        let (at, owed) = self.debt(limit, capacity, want.is_soft(), now);
         if kind == Kind::Leaky && !want.needed && owed < u128::from(hold) * u128::from(limit) {
             // A turn that may have passed when it is spent is nobody's.
             return (0, 0);
         }
         let mut amount = want.amount;
-        if !want.soft {
-            let room = (u128::from(capacity) * window).saturating_sub(owed) / window;
+        if !want.is_soft() {
+            let room = (u128::from(capacity.min(want.most)) * window).saturating_sub(owed) / window;
             amount = amount.min(u64::try_from(room).unwrap_or(MOST));
         }
         if !want.needed {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tollgate_core::Mode;
 
-use super::super::call::{Kind, LONGEST_HOLD, LeaseId, Micros, Part, Return, State, Terms, Want};
+use super::super::call::{Kind, LONGEST_HOLD, LeaseId, MOST, Micros, Part, Return, State, Terms, Want};
 use super::Bug;
 
 /// How long a counter is kept at least after it stopped to matter, and how far its expiry is moved ahead at least.
@@ -13,9 +13,6 @@ const GRACE: Micros = 300_000_000;
 /// lent. Of more only the latest can come back.
 const MOST_LENT: usize = 32;
 const MOST_OF_NODE: usize = 4;
-/// Soft limits count no further.
-pub(super) const MOST: u64 = 1 << 52;
-
 /// A lease that may come back, or whose spends a log has not placed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lent {
@@ -279,7 +276,11 @@ impl Counter {
         if kind.is_bucket() {
             return self.lend_of_bucket(want, now);
         }
-        let end = if want.soft { MOST } else { limit };
+        let end = if want.is_soft() {
+            MOST
+        } else {
+            limit.min(want.most)
+        };
         let amount = want.amount.min(end.saturating_sub(self.used(now)));
         let unopened = kind == Kind::First && self.numbers[1] == 0 && !want.needed;
         if amount == 0 || unopened {

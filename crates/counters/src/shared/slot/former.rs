@@ -1,7 +1,7 @@
 //! What a counter leaves to one that replaces it.
 
-use super::super::call::{Kind, Micros};
-use super::counter::{Counter, Lent, MOST};
+use super::super::call::{Kind, MOST, Micros};
+use super::counter::{Counter, Lent};
 
 impl Counter {
     /// What is on lease at an instant, and until when.

@@ -1,7 +1,7 @@
 //! A log: every admission, and what is on lease at its deadline.
 
-use super::super::call::Micros;
-use super::counter::{Counter, MOST};
+use super::super::call::{MOST, Micros};
+use super::counter::Counter;
 
 /// The most entries of a log. Only soft limits reach it.
 const MOST_ENTRIES: usize = 100_001;

@@ -178,7 +178,7 @@ impl Slot {
             grants.push(Grant {
                 amount,
                 hold,
-                state: counter.state(want.soft, now),
+                state: counter.state(want.is_soft(), now),
             });
         }
         for (subject, mut counter) in call.subjects.iter().zip(subjects) {
