@@ -10,7 +10,7 @@ use tollgate_core::{Decision, Level, Timestamp};
 use super::call::Reply;
 use super::crowd::{Crowd, Place};
 use super::node::{Answer, Asked, Claim, Fail, Fallback, Holdings, Mono, Node, Outgoing, Step, Waiter};
-use crate::memory::{MemoryStore, StoreFull};
+use crate::memory::{Commit, MemoryStore, StoreFull};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Whoever carries calls to the store.
@@ -157,6 +157,9 @@ impl SharedStore {
                 if let Some(home) = low {
                     self.send(home);
                 }
+                if !decision.allowed || asked.commit == Commit::DryRun {
+                    self.send_back();
+                }
                 Ok(Taken::Decided(at))
             }
             Step::Waits(home) => {
@@ -279,8 +282,16 @@ impl SharedStore {
                 store.tell(store.node.heard(home, number, reply.as_ref(), (store.clock)()));
                 // What has come meanwhile goes with the next one.
                 store.send_more(home);
+                store.send_back();
             }),
         );
+    }
+
+    /// Gives back what was lent to requests that did not need it, before it can't be taken back any more.
+    fn send_back(self: &Arc<Self>) {
+        for home in self.node.take_returning() {
+            self.send(home);
+        }
     }
 
     fn send_more(self: &Arc<Self>, home: u64) {

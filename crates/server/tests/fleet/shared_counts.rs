@@ -179,3 +179,33 @@ fn a_node_without_redis_tells_times_of_today() {
     let reset = told["limits"][0]["resetAt"].as_str().unwrap().to_owned();
     assert!(reset.as_str() > "2026", "{told}");
 }
+
+/// What it takes of limits that span orgs while it waits for its org goes back.
+#[test]
+fn requests_that_their_org_refuses_charge_nothing_that_spans_orgs() {
+    for algorithm in ["token_bucket", "sliding_window_log"] {
+        let redis = servers::Server::start();
+        let policies = [
+            format!(
+                "{{id: all, scope: global, algorithm: {algorithm}, limit: 1000, window: 366d, failMode: closed}}"
+            ),
+            format!(
+                "{{id: org, scope: org, limit: 1, {}}}",
+                WINDOW.replace(", counter: c", ", accuracy: exact")
+            ),
+        ];
+        let [node] = nodes::<1>(&policies, &redis.url());
+        let other = json!({"orgId": "other"}).to_string();
+        assert_eq!(node.check_raw(other.as_str()).status, 200);
+        for number in 0..30 {
+            // The org has room for one, so that the store has to be asked each time what it says to more.
+            let body = json!({"orgId": "acme", "cost": 500 - number}).to_string();
+            assert_eq!(node.check_raw(body).status, 429);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        let told = node.check_raw(json!({"orgId": "another"}).to_string()).json();
+        let limits = told["limits"].as_array().unwrap();
+        let all = limits.iter().find(|limit| limit["policyId"] == "all").unwrap();
+        assert!(all["remaining"].as_u64().unwrap() >= 900, "{algorithm}: {told}");
+    }
+}

@@ -107,5 +107,11 @@ impl<W: Waiter> Node<W> {
             kept.lease = lease.id;
         }
         shard.release(&kept);
+        if matches!(kept.source, Source::Lent(_)) {
+            let mut returning = self.returning.lock();
+            if !returning.contains(&kept.home) {
+                returning.push(kept.home);
+            }
+        }
     }
 }

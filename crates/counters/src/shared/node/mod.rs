@@ -211,6 +211,8 @@ pub struct Node<W> {
     next_sweep: AtomicUsize,
     /// What lay unused in each shard when it was last swept, by class.
     unused: Mutex<Vec<[Unused; CLASSES.len()]>>,
+    /// Homes to which something goes back that was lent to a request, and only for a moment.
+    returning: Mutex<Vec<u64>>,
     bug: Option<Bug>,
 }
 
@@ -264,6 +266,7 @@ impl<W: Waiter> Node<W> {
             losses: AtomicU64::new(0),
             next_sweep: AtomicUsize::new(0),
             unused: Mutex::new(vec![Default::default(); 1 << SHARD_BITS]),
+            returning: Mutex::new(Vec::new()),
             bug: None,
         }
     }
@@ -337,6 +340,11 @@ impl<W: Waiter> Node<W> {
     pub fn tag(&self, home: u64) -> Option<Arc<str>> {
         let shard = self.shards[shard_index(home)].0.lock();
         shard.lines.get(&home).map(|line| line.tag.clone())
+    }
+
+    /// Lines that have something to send which would soon be too late.
+    pub fn take_returning(&self) -> Vec<u64> {
+        std::mem::take(&mut *self.returning.lock())
     }
 
     /// Whether a line has something to send.
