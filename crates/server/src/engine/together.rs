@@ -65,14 +65,9 @@ impl<'s, 'r> Joined<'s, 's, 'r> {
     /// Joins the stacks, from broad to narrow. Of the parts that only all together can refuse, this one does: the
     /// first, or after it was refused the next.
     pub(crate) fn join(&mut self, snapshot: &'s Snapshot, turn: usize) -> Stack<'s> {
-        let replaced: Vec<&str> = self
-            .stacks
-            .iter()
-            .flat_map(|stack| stack.replaced.iter().copied())
-            .collect();
         let mut order: Vec<(usize, usize)> = Vec::new();
         for (part, stack) in self.stacks.iter().enumerate() {
-            let counts = |place: &usize| !replaced.contains(&stack.limits[*place].policy_id());
+            let counts = |place: &usize| !self.is_replaced(stack.limits[*place]);
             order.extend((0..stack.limits.len()).filter(counts).map(|place| (part, place)));
         }
         let limit = |(part, place): (usize, usize)| self.stacks[part].limits[place];
@@ -113,11 +108,20 @@ impl<'s, 'r> Joined<'s, 's, 'r> {
         joined
     }
 
-    /// The parts whose limits refuse only all together.
+    /// Whether a limit of any part stands in for this one.
+    fn is_replaced(&self, limit: &Limit) -> bool {
+        let mut replaced = self.stacks.iter().flat_map(|stack| &stack.replaced);
+        replaced.any(|id| *id == limit.policy_id())
+    }
+
+    /// The parts whose limits refuse only all together. One that is replaced would have room for good, and the others
+    /// would refuse nothing.
     fn quota_parts(&self) -> impl Iterator<Item = usize> {
         let quota = |stack: &Stack<'_>| {
             let mut limits = stack.limits.iter().zip(&stack.levels);
-            limits.any(|(limit, level)| limit.quota_mode && level.mode == Mode::Enforce)
+            limits.any(|(limit, level)| {
+                limit.quota_mode && level.mode == Mode::Enforce && !self.is_replaced(limit)
+            })
         };
         let stacks = self.stacks.iter().enumerate();
         stacks

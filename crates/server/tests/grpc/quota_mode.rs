@@ -71,3 +71,46 @@ fn alone_it_refuses_as_any_other() {
     assert_eq!(asker.codes(vec![descriptor(&[("a", "1")])]), (true, vec![true]));
     assert_eq!(asker.codes(vec![descriptor(&[("a", "1")])]), (false, vec![false]));
 }
+
+#[test]
+fn one_that_is_replaced_has_no_say() {
+    let server = Server::start(
+        &file_of(&[
+            counted("a", "a", 1, ", quotaMode: true"),
+            counted("b", "b", 2, ", quotaMode: true"),
+            counted("p", "p", 9, ", replaces: [a]"),
+        ]),
+        &[],
+    );
+    let asker = Asker::of(&server);
+    for (value, order) in [
+        ("1", ["a", "b", "p"]),
+        ("2", ["b", "a", "p"]),
+        ("3", ["p", "b", "a"]),
+    ] {
+        let ask = || asker.codes(order.map(|name| descriptor(&[(name, value)])).to_vec());
+        assert_eq!(ask(), (true, vec![true; 3]), "{order:?}");
+        assert_eq!(ask(), (true, vec![true; 3]), "{order:?}");
+        let each = order.map(|name| name != "b").to_vec();
+        assert_eq!(
+            ask(),
+            (false, each),
+            "{order:?}: nobody is left who could let it go on"
+        );
+    }
+}
+
+#[test]
+fn one_that_only_watches_has_no_say() {
+    let server = Server::start(
+        &file_of(&[
+            counted("a", "a", 9, ", quotaMode: true, mode: shadow"),
+            counted("b", "b", 1, ", quotaMode: true"),
+        ]),
+        &[],
+    );
+    let asker = Asker::of(&server);
+    let ask = || asker.codes(vec![descriptor(&[("a", "1")]), descriptor(&[("b", "1")])]);
+    assert_eq!(ask(), (true, vec![true, true]));
+    assert_eq!(ask(), (false, vec![true, false]), "what is watched has room");
+}
