@@ -1,6 +1,8 @@
 //! Other limiters' configuration as policies.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::{Value, json};
 use tollgate_catalog::foreign::{ForeignFile, Imported, Unread, is_envoy, read_envoy, read_limitador};
 use tollgate_catalog::parse_policy_set;
@@ -126,6 +128,74 @@ descriptors:
     assert_eq!(documents[2]["quotaMode"], true);
     assert_eq!(documents[3]["mode"], "shadow");
     assert_eq!(documents[4]["mode"], "off");
+}
+
+/// Ids and the names of counts, by the descriptor that they are for.
+fn names(descriptors: &[&str]) -> BTreeMap<String, (String, String)> {
+    let text = format!("domain: d\ndescriptors:\n  - {}", descriptors.join("\n  - "));
+    let documents = documents(&read(read_envoy, &text).unwrap());
+    let named = documents.iter().map(|one| {
+        let id = one["id"].as_str().unwrap();
+        let counter = one["counter"].as_str().unwrap_or(id);
+        (one["descriptor"].to_string(), (id.to_owned(), counter.to_owned()))
+    });
+    named.collect()
+}
+
+#[test]
+fn counts_follow_descriptors_wherever_these_stand_and_whatever_they_are_called() {
+    let long = "/api/v1/organizations/settings/integrations/webhooks/deliveries/attempts/history/by-month/exports/reports";
+    let limit = "unit: day, requests_per_unit: 5";
+    let of =
+        |value: &str, name: &str| format!("{{key: path, value: '{value}', rate_limit: {{{limit}{name}}}}}");
+    let many = [
+        of("/a/", ""),
+        of("/a/*", ""),
+        of("/a", ""),
+        of("a", ""),
+        of("a.b", ""),
+        of("a:b", ""),
+        of(&format!("{long}/a"), ""),
+        of(&format!("{long}/b"), ""),
+        of("free", ", name: plan"),
+        of("trial", ", name: plan"),
+        of("gold", ", name: d.path.a"),
+        format!("{{key: path, descriptors: [{{key: a, rate_limit: {{{limit}}}}}]}}"),
+        format!("{{key: path.a, rate_limit: {{{limit}}}}}"),
+    ];
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let all = names(&many);
+    let distinct = |which: fn(&(String, String)) -> &String| all.values().map(which).collect::<BTreeSet<_>>();
+    assert_eq!(distinct(|(id, _)| id).len(), many.len(), "{all:#?}");
+    assert_eq!(distinct(|(_, counter)| counter).len(), many.len(), "{all:#?}");
+    let back: Vec<&str> = many.iter().rev().copied().collect();
+    assert_eq!(names(&back), all, "the order is nothing");
+    for alone in &many {
+        for (descriptor, (_, counter)) in names(&[*alone]) {
+            assert_eq!(counter, all[&descriptor].1, "others are nothing");
+        }
+    }
+}
+
+#[test]
+fn ids_are_as_short_as_they_can_be() {
+    let limit = "unit: day, requests_per_unit: 5";
+    for (descriptor, id) in [
+        (
+            format!("{{key: plan, value: free, rate_limit: {{{limit}}}}}"),
+            "d.plan.free",
+        ),
+        (
+            format!("{{key: plan, rate_limit: {{{limit}, name: Plans}}}}"),
+            "Plans",
+        ),
+        (
+            format!("{{key: path, value: /a/b, rate_limit: {{{limit}}}}}"),
+            "d.path.a.b",
+        ),
+    ] {
+        assert_eq!(names(&[&descriptor]).into_values().next().unwrap().0, id);
+    }
 }
 
 #[test]

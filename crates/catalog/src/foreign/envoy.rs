@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use tollgate_core::{MAX_LIMIT, Mode};
 
-use super::{ForeignFile, Ids, Imported, Unread};
+use super::descriptor_ids::{self, Called};
+use super::{ForeignFile, Imported, Unread};
 use crate::document::{Fields, Node, Problems, Value, parse_yaml, read_yaml};
 use crate::model::{
     DescriptorEntry, DescriptorPath, Dimension, Policy, PolicyMode, Scope, Values, Window, check_id,
@@ -46,10 +47,11 @@ const KEYS: [&str; 16] = [
 ];
 
 /// What is set by names, while a domain is read.
-struct Domain<'d> {
+struct Domain {
     name: String,
-    ids: &'d mut Ids,
     policies: Vec<Policy>,
+    /// What each of them is called.
+    called: Vec<Called>,
     /// Who bears a name.
     named: HashMap<String, Vec<String>>,
     /// Whom a policy replaces, by name, with the line that says so.
@@ -79,9 +81,9 @@ pub fn is_envoy(text: &str) -> bool {
 /// Reads files, a domain each.
 pub fn read_envoy(files: &[ForeignFile<'_>]) -> Result<Imported, Unread> {
     let (mut imported, mut unread) = (Imported::default(), Vec::new());
-    let (mut ids, mut domains) = (Ids::default(), HashMap::new());
+    let (mut called, mut domains) = (Vec::new(), HashMap::new());
     for file in files {
-        let mut problems = match read_file(file, &mut ids, &mut imported) {
+        let mut problems = match read_file(file, &mut called, &mut imported) {
             Ok((domain, line)) => {
                 let mut problems = Problems::default();
                 if let Some(other) = domains.insert(domain.clone(), file.name) {
@@ -101,6 +103,7 @@ pub fn read_envoy(files: &[ForeignFile<'_>]) -> Result<Imported, Unread> {
         }
     }
     if unread.is_empty() {
+        descriptor_ids::shorten(&called, &mut imported.policies);
         Ok(imported)
     } else {
         Err(Unread(unread))
@@ -109,7 +112,7 @@ pub fn read_envoy(files: &[ForeignFile<'_>]) -> Result<Imported, Unread> {
 
 fn read_file(
     file: &ForeignFile<'_>,
-    ids: &mut Ids,
+    called: &mut Vec<Called>,
     imported: &mut Imported,
 ) -> Result<(String, usize), Problems> {
     let root = parse_yaml(file.text)?;
@@ -126,8 +129,8 @@ fn read_file(
     let line = fields.line_of("domain");
     let mut domain = Domain {
         name: name.unwrap_or_default(),
-        ids,
         policies: Vec::new(),
+        called: Vec::new(),
         named: HashMap::new(),
         replaces: Vec::new(),
         notes: Problems::default(),
@@ -140,13 +143,14 @@ fn read_file(
         return Err(domain.problems);
     }
     imported.policies.extend(domain.policies);
+    called.extend(domain.called);
     if !domain.notes.0.is_empty() {
         imported.notes.push((file.name.to_owned(), domain.notes));
     }
     Ok((domain.name, line))
 }
 
-impl Domain<'_> {
+impl Domain {
     fn read_descriptors(&mut self, fields: &mut Fields<'_>, before: &[Step]) {
         let mut seen: Vec<DescriptorEntry> = Vec::new();
         for (path, node) in fields.list("descriptors", &mut self.problems) {
@@ -289,10 +293,13 @@ impl Domain<'_> {
             domain: self.name.clone(),
             entries: steps.iter().map(|step| step.entry.clone()).collect(),
         };
-        let id = self.ids.take(name.unwrap_or(&path.to_string()));
+        let called = Called::of(name, &path);
+        let id = called.id.clone();
         if let Some(name) = name {
             self.named.entry(name.to_owned()).or_default().push(id.clone());
         }
+        values.counter = called.counter(&path);
+        self.called.push(called);
         let scope = counted_by(steps);
         if scope.single() == Some(&Dimension::Global) {
             // It counts one descriptor, not everything, and its callers may know of it.

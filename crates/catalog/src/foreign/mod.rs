@@ -1,6 +1,7 @@
 //! Other limiters' configuration as policies, with a list of what could not be carried over.
 
 mod cel;
+mod descriptor_ids;
 mod envoy;
 mod limitador;
 
@@ -42,16 +43,9 @@ struct Ids(HashSet<String>);
 const MAX_ID_BYTES: usize = 120;
 
 impl Ids {
-    /// An id made of what somebody called it: what ids can't have becomes a dot.
+    /// An id made of what somebody called it.
     fn take(&mut self, called: &str) -> String {
-        let mut id = String::new();
-        for character in called.chars() {
-            match character {
-                'A'..='Z' | 'a'..='z' | '0'..='9' | '.' | '_' | ':' | '-' => id.push(character),
-                _ if id.ends_with('.') => {}
-                _ => id.push('.'),
-            }
-        }
+        let mut id = words(called);
         id.truncate(MAX_ID_BYTES);
         let mut free = id.clone();
         let mut number = 2;
@@ -61,4 +55,17 @@ impl Ids {
         }
         free
     }
+}
+
+/// What somebody called a limit, as an id: what ids can't have becomes a dot.
+fn words(called: &str) -> String {
+    let mut id = String::new();
+    for character in called.chars() {
+        match character {
+            'A'..='Z' | 'a'..='z' | '0'..='9' | '.' | '_' | ':' | '-' => id.push(character),
+            _ if id.ends_with('.') => {}
+            _ => id.push('.'),
+        }
+    }
+    id
 }

@@ -240,3 +240,46 @@ fn changed_files_come_into_force_and_bad_ones_do_not() {
         shown(&asker, &[("path", "/v1/z")]).is_none().then_some(())
     });
 }
+
+#[test]
+fn counts_stay_with_their_descriptors_when_others_come_and_go() {
+    let of = |value: &str, rest: &str| {
+        format!(
+            "  - {{key: path, value: '{value}', rate_limit: {{unit: year, requests_per_unit: 3{rest}}}}}\n"
+        )
+    };
+    let file = |lines: &[String]| format!("domain: edge\ndescriptors:\n{}", lines.concat());
+    let (slash, star) = (of("/a/", ""), of("/a/*", ""));
+    let (free, trial) = (of("free", ", name: plan"), of("trial", ", name: plan"));
+    let server = serve(&[("edge.yaml", &file(&[slash.clone(), free.clone()]))]);
+    let asker = Asker::of(&server);
+    let left_of = |value: &str| shown(&asker, &[("path", value)]).unwrap().1;
+    assert_eq!((left_of("/a/"), left_of("free")), (2, 2));
+    // Others of the same words and the same name come before them, change places with them, and go.
+    for (number, lines, rest) in [
+        (1, vec![&star, &slash, &trial, &free], 1),
+        (2, vec![&free, &trial, &slash, &star], 0),
+        (3, vec![&slash, &free], 0),
+    ] {
+        let lines: Vec<String> = lines
+            .into_iter()
+            .cloned()
+            .chain([of("sign", &format!(", name: n{number}"))])
+            .collect();
+        std::fs::write(server.dir.path().join("next"), file(&lines)).unwrap();
+        std::fs::rename(
+            server.dir.path().join("next"),
+            server.dir.path().join("edge.yaml"),
+        )
+        .unwrap();
+        wait_for("the new file", || {
+            let status = &asker.descriptors(vec![descriptor(&[("path", "sign")])]).statuses[0];
+            let name = status.current_limit.as_ref().map(|limit| limit.name.clone());
+            (name? == format!("n{number}")).then_some(())
+        });
+        assert_eq!((left_of("/a/"), left_of("free")), (rest, rest), "round {number}");
+        if number == 1 {
+            assert_eq!((left_of("/a/b"), left_of("trial")), (2, 2), "these are new");
+        }
+    }
+}
