@@ -41,3 +41,9 @@ fn it_follows_a_change() {
 fn a_mistake_does_not_pass() {
     suite::a_mistake_does_not_pass(KIND, OPEN);
 }
+
+#[test]
+#[ignore = "needs nginx, which ./test installs"]
+fn a_long_denial_is_a_denial() {
+    suite::a_long_denial_is_a_denial(KIND, OPEN);
+}

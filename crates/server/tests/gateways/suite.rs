@@ -54,6 +54,22 @@ pub fn passes_on_what_tollgate_says(kind: Kind) {
     assert!(denied.header("ratelimit").unwrap().contains("\"org\";r=0"));
 }
 
+/// A refusal whose headers speak of many policies reaches the client, and is not taken for Tollgate's absence.
+pub fn a_long_denial_is_a_denial(kind: Kind, open: (&str, &str)) {
+    for changes in [&[][..], &[open]] {
+        let many = (0..20).map(|number| hourly(&format!("{number:0>100}"), "ip", 1, ""));
+        let tollgate = Server::start(&file_of(&many.collect::<Vec<_>>()), &[]);
+        let service = Service::start();
+        let gateway = Gateway::start(kind, &tollgate, &service, changes);
+        assert_eq!(gateway.get("/", &[]).status, 200);
+        let before = service.asked();
+        let denied = gateway.get("/", &[]);
+        assert_eq!(denied.status, 429, "{denied:?}");
+        assert_eq!(denied.header("ratelimit").unwrap().matches("r=0").count(), 20);
+        assert_eq!(service.asked(), before, "the service did not notice");
+    }
+}
+
 /// Endpoint and address are those of the request; a client can't name its org, and an unknown key is 401.
 pub fn tells_tollgate_the_truth(kind: Kind) {
     let (tollgate, _, service) = world(2, &[]);
