@@ -373,6 +373,34 @@ fn limits_of_limitador_become_policies() {
 }
 
 #[test]
+fn conditions_that_can_not_stand_together_are_not_carried_over() {
+    let limit = |conditions: &str| {
+        format!(
+            "- {{namespace: shop, max_value: 3, seconds: 1, conditions: [{conditions}], variables: []}}\n"
+        )
+    };
+    for conditions in [
+        "\"descriptors[0].path == '/v1/pay'\", \"descriptors[0].path.startsWith('/')\"",
+        "\"descriptors[0].path.startsWith('/') && descriptors[0].path == '/v1/pay'\"",
+        "\"descriptors[0].path == 'a'\", \"descriptors[0].path == 'b'\"",
+        "\"descriptors[0].domain == 'other'\"",
+    ] {
+        let imported = read(read_limitador, &limit(conditions)).unwrap();
+        assert!(imported.policies.is_empty(), "{conditions}");
+        assert_eq!(notes(&imported), [(1, "[0]".to_owned())], "{conditions}");
+    }
+    let twice =
+        "\"descriptors[0].domain == 'shop'\", \"descriptors[0].a == 'x'\", \"descriptors[0].a == 'x'\"";
+    let imported = read(read_limitador, &limit(twice)).unwrap();
+    assert!(notes(&imported).is_empty());
+    assert_eq!(
+        documents(&imported)[0]["match"],
+        json!({"domain": "shop", "a": "x"}),
+        "the same twice is once"
+    );
+}
+
+#[test]
 fn what_is_no_file_of_limitador_is_refused() {
     for (text, field) in [
         ("namespace: a", ""),

@@ -93,11 +93,15 @@ fn read_limit(
             return None;
         };
         for one in all {
-            policy.descriptors.push(Descriptor {
+            let wanted = Descriptor {
                 name: one.entry.key.clone(),
                 value: one.value,
                 prefix: one.prefix,
-            });
+            };
+            if !add(&mut policy.descriptors, wanted) {
+                left_out("pair of conditions on", &one.entry.key);
+                return None;
+            }
             seen.push(one.entry);
         }
     }
@@ -152,6 +156,18 @@ fn exactly(name: &str, value: &str) -> Descriptor {
         name: name.to_owned(),
         value: value.to_owned(),
         prefix: false,
+    }
+}
+
+/// Adds a condition, if none of the same name says otherwise: a policy has one for each name, and with one of two it would
+/// be for more than the limit was.
+fn add(conditions: &mut Vec<Descriptor>, wanted: Descriptor) -> bool {
+    match conditions.iter().find(|known| known.name == wanted.name) {
+        Some(known) => *known == wanted,
+        None => {
+            conditions.push(wanted);
+            true
+        }
     }
 }
 
