@@ -13,9 +13,16 @@ pub(super) fn header<'b>(head: &Head<'b>, name: &'static str) -> Result<Option<&
     only(head, name)?.map(|value| text(name, value)).transpose()
 }
 
-/// The value of a header that has one. Where a proxy adds its own to a client's, nobody knows which is whose.
+/// The value of a header that has one.
 pub(super) fn only<'b>(head: &Head<'b>, name: &'static str) -> Result<Option<&'b [u8]>, Problem> {
-    let mut values = head.all(name);
+    the_same(name, head.all(name))
+}
+
+/// The value that all lines of a header have. Where a proxy adds its own to a client's, nobody knows which is whose.
+pub(crate) fn the_same<'b>(
+    name: &'static str,
+    mut values: impl Iterator<Item = &'b [u8]>,
+) -> Result<Option<&'b [u8]>, Problem> {
     let first = values.next();
     if values.any(|other| Some(other) != first) {
         let detail = format!("The header `{name}` comes more than once, with different values.");
@@ -24,7 +31,7 @@ pub(super) fn only<'b>(head: &Head<'b>, name: &'static str) -> Result<Option<&'b
     Ok(first)
 }
 
-pub(super) fn text<'b>(name: &'static str, value: &'b [u8]) -> Result<&'b str, Problem> {
+pub(crate) fn text<'b>(name: &'static str, value: &'b [u8]) -> Result<&'b str, Problem> {
     std::str::from_utf8(value).map_err(|_| Problem::bad_request(format!("The header `{name}` is not UTF-8.")))
 }
 

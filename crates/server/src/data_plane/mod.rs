@@ -41,7 +41,7 @@ use crate::workers::{self, Line};
 pub(crate) use authorize::{SCOPES, add_scopes, read_caller};
 pub(crate) use batch::MAX_REQUESTS;
 pub(crate) use desk::{Claimant, Desk};
-pub(crate) use forwarded::client_address;
+pub(crate) use forwarded::{client_address, text, the_same};
 pub(crate) use jwt::Identity;
 pub use jwt::{Jwt, JwtFlags, JwtSettings};
 pub(crate) use keyed::{both, good_key, kept_until, refused};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use envoy_types::pb::envoy::config::core::v3::address::Address;
 use envoy_types::pb::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use envoy_types::pb::envoy::config::core::v3::{HeaderValue, HeaderValueOption};
-use envoy_types::pb::envoy::service::auth::v3::attribute_context::{HttpRequest, Peer};
+use envoy_types::pb::envoy::service::auth::v3::attribute_context::Peer;
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use envoy_types::pb::envoy::service::auth::v3::{
     AttributeContext, CheckRequest, CheckResponse, DeniedHttpResponse, OkHttpResponse,
@@ -23,9 +23,10 @@ use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 use tonic::Code;
 
+use super::passed_on::PassedOn;
 use crate::answer::{Problem, write_denial, write_headers, write_problem};
 use crate::clock;
-use crate::data_plane::{DataPlane, Identity, SCOPES, add_scopes, client_address, read_caller};
+use crate::data_plane::{DataPlane, Identity, SCOPES, add_scopes, client_address, read_caller, text};
 use crate::engine::Checked;
 
 /// The service.
@@ -55,11 +56,14 @@ impl Authorization {
                 ..Check::new()
             });
         };
+        let headers = PassedOn(http);
         // What the route says of itself is stronger than what a client says.
         let header = |name: &'static str| {
             let short = name.strip_prefix("x-tollgate-").unwrap_or_default();
-            let of_route = asked.context_extensions.get(short);
-            Ok(of_route.or_else(|| http.headers.get(name)).map(String::as_str))
+            match asked.context_extensions.get(short) {
+                Some(of_route) => Ok(Some(of_route.as_str())),
+                None => headers.one(name),
+            }
         };
         let path = Some(http.path.as_str()).filter(|path| !path.is_empty());
         let method = Some(http.method.as_str()).filter(|method| !method.is_empty());
@@ -67,23 +71,25 @@ impl Authorization {
         let endpoint = endpoint.map_err(|error| Problem::bad_request(format!("`endpoint` {error}.")))?;
         *identity = self.plane.identity(&header, now)?;
         let mut check = read_caller(&header, endpoint, snapshot, now, identity.as_deref())?;
-        add_scopes(&mut check, header(SCOPES).transpose().into_iter())?;
+        match asked.context_extensions.get("scopes") {
+            Some(of_route) => add_scopes(&mut check, std::iter::once(Ok(of_route.as_str())))?,
+            None => add_scopes(&mut check, headers.all(SCOPES).map(|line| text(SCOPES, line)))?,
+        }
         check.ip = self
-            .client(asked.source.as_ref(), http)
+            .client(asked.source.as_ref(), headers)
             .or(Some(envoy.to_canonical()));
         Ok(check)
     }
 
     /// The client's address: who is connected to Envoy, or whom trusted proxies before it name.
-    fn client(&self, source: Option<&Peer>, http: &HttpRequest) -> Option<IpAddr> {
+    fn client(&self, source: Option<&Peer>, headers: PassedOn<'_>) -> Option<IpAddr> {
         let address = source?.address.as_ref()?.address.as_ref()?;
         let Address::SocketAddress(address) = address else {
             return None;
         };
         let peer: IpAddr = address.address.parse().ok()?;
-        let lines = http.headers.get("x-forwarded-for").map(String::as_bytes);
         Some(client_address(
-            lines.into_iter(),
+            headers.all("x-forwarded-for"),
             peer,
             &self.plane.trusted_proxies,
         ))

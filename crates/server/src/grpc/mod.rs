@@ -14,6 +14,7 @@ mod gathered;
 mod message;
 mod others;
 mod question;
+mod passed_on;
 mod rate_limit_quota_service;
 mod rate_limit_service;
 mod rate_limiter;

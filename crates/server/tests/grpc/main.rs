@@ -12,6 +12,7 @@ mod common;
 mod servers;
 
 mod asker;
+mod authorization;
 mod bounds;
 mod checks;
 mod descriptors;
