@@ -90,6 +90,9 @@ fn settings() -> Builder {
     let mut settings = Builder::new();
     settings
         .max_concurrent_streams(STREAMS)
+        // All that may be open may be given up by their clients in one moment in which this thread does not read. Who
+        // resets more than these before they were looked at is not waiting for answers.
+        .max_pending_accept_reset_streams(STREAMS as usize)
         .max_header_list_size(HEADER_BYTES)
         .initial_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES);

@@ -1,6 +1,6 @@
 //! What nobody should send: the server answers it, or closes, and lives.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 
 use serde_json::json;
@@ -129,20 +129,49 @@ fn malformed_messages_get_a_status() {
     lives(&server);
 }
 
+/// A question that is taken back at once.
+fn given_up(id: u32) -> Vec<u8> {
+    let mut frames = frame(HEADERS, END_HEADERS, id, &head());
+    frames.extend(frame(RST_STREAM, 0, id, &8_u32.to_be_bytes()));
+    frames
+}
+
+#[test]
+fn as_many_as_may_ask_may_give_up_waiting_at_once() {
+    let server = server();
+    let mut stream = raw(&server);
+    // In one piece, as they lie there after a moment in which nothing was read.
+    let mut arrived = Vec::new();
+    for number in 0..1000_u32 {
+        arrived.extend(given_up(2 * number + 1));
+    }
+    arrived.extend(frame(HEADERS, END_HEADERS, 2001, &head()));
+    arrived.extend(frame(DATA, END_STREAM, 2001, &message(&question("patient"))));
+    stream.write_all(&arrived).unwrap();
+    read_until(&mut stream, DATA);
+    assert_eq!(server.left("org", &json!({"orgId": "patient"})), 4);
+}
+
 #[test]
 fn streams_that_are_reset_at_once_end_the_connection_and_nothing_else() {
     let server = server();
     let mut stream = raw(&server);
+    // As short as can be, so that many arrive at once: `POST`, `http` and `/`.
+    let short = [0x83, 0x86, 0x84];
     let mut flood = Vec::new();
-    for number in 0..2000_u32 {
+    for number in 0..20_000_u32 {
         let id = 2 * number + 1;
-        flood.extend(frame(HEADERS, END_HEADERS, id, &head()));
+        flood.extend(frame(HEADERS, END_HEADERS, id, &short));
         flood.extend(frame(RST_STREAM, 0, id, &8_u32.to_be_bytes()));
     }
     // The server may have closed before all is written.
     let _ = stream.write_all(&flood);
     let mut rest = Vec::new();
-    let _ = stream.read_to_end(&mut rest);
+    let ended = stream.read_to_end(&mut rest).map_err(|error| error.kind());
+    assert!(
+        matches!(ended, Ok(_) | Err(ErrorKind::ConnectionReset)),
+        "{ended:?}"
+    );
     assert!(!rest.is_empty(), "it says why it closes");
     lives(&server);
 }
