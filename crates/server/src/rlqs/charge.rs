@@ -87,21 +87,27 @@ pub(super) async fn take(
     Ok(Granting::Refused(0))
 }
 
-/// Charges what an Envoy let through without having been assigned it, as far as there is room.
+/// Charges what an Envoy let through without having been assigned it, as far as there is room: all at once, or else each
+/// power of two that still fits, the largest first, which add up to any room that there may be.
 pub(super) async fn take_beyond(plane: &DataPlane, name: &Name, requests: u64) -> Result<(), Undecided> {
     let (snapshot, now) = (plane.engine.snapshot_full(), clock::now());
     let Ok(mut request) = name.request() else {
         return Ok(());
     };
     let each = request.cost;
-    let mut requests = requests;
-    while requests > 0 {
-        request.cost = requests.saturating_mul(each);
-        let charged = plane.decide_in_time(&snapshot, &request, Commit::Charge, now);
-        if charged.await?.decision.allowed {
+    let most = requests.checked_ilog2().unwrap_or(0);
+    let powers = (0..=most).rev().map(|bit| 1 << bit);
+    let mut rest = requests;
+    for piece in std::iter::once(requests).chain(powers) {
+        let piece = rest.min(piece);
+        if piece == 0 {
             break;
         }
-        requests /= 2;
+        request.cost = piece.saturating_mul(each);
+        let charged = plane.decide_in_time(&snapshot, &request, Commit::Charge, now);
+        if charged.await?.decision.allowed {
+            rest -= piece;
+        }
     }
     Ok(())
 }

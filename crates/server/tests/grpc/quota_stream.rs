@@ -180,6 +180,19 @@ fn what_was_held_when_a_stream_broke_stays_charged_and_is_charged_once() {
 }
 
 #[test]
+fn what_was_let_through_beyond_is_charged_as_far_as_there_is_room() {
+    let server = server();
+    let org = json!({"orgId": "acme"});
+    server.check(&json!({"orgId": "acme", "cost": 299})).expect(200);
+    let mut envoy = Other::of(&server);
+    envoy.report("edge", vec![usage(&[("org", "acme")], 900, 0)]);
+    assert_eq!(all(&envoy.next().unwrap()), ["deny"]);
+    assert_eq!(server.counted("tollgate_quota_stream_over_reported_total"), 900);
+    assert_eq!(server.counted("tollgate_quota_stream_assigned_total"), 0);
+    assert_eq!(server.left("org", &org), 0, "of 701 that were left");
+}
+
+#[test]
 fn a_bucket_that_can_not_be_had_is_refused_and_others_go_on() {
     let server = server();
     let mut envoy = Other::of(&server);
