@@ -47,14 +47,19 @@ impl Connection {
         let mut reply = Reply::with_capacity(FIRST_BUFFER);
         self.line.idles();
         loop {
+            let begins = incoming.is_empty();
             if !matches!(stream.read_buf(&mut incoming).await, Ok(1..)) {
                 return;
             }
-            loop {
-                // Whoever does not read their answers has so long to take each of these writes.
+            // A command has so long from its first byte on, however often some more of it comes.
+            if begins {
                 self.line.works();
+            }
+            loop {
                 let next = self.answer_all(&mut incoming, &mut reply).await;
                 if !reply.bytes.is_empty() {
+                    // Whoever does not read their answers has so long to take each of these writes.
+                    self.line.works();
                     if stream.write_all(&reply.bytes).await.is_err() || stream.flush().await.is_err() {
                         return;
                     }
@@ -92,6 +97,8 @@ impl Connection {
                 }
             };
             taken += size;
+            // What it waits for from now on is not for more of itself to arrive.
+            self.line.works();
             match self.front.answer(&words, &mut self.caller, reply) {
                 Told::Answered => {}
                 Told::Quit => break Next::Close,

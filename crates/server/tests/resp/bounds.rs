@@ -1,8 +1,9 @@
 //! What one client may take up, and how it ends.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
 
-use crate::common::wait_for;
+use crate::common::{DEADLINE, wait_for};
 use crate::{Wire, packed, start};
 
 #[test]
@@ -62,4 +63,23 @@ fn a_signal_ends_it_after_what_has_arrived_is_answered() {
     server.terminate();
     assert_eq!(wire.rest(), "");
     assert!(server.wait().success());
+}
+
+#[test]
+fn a_command_that_trickles_in_is_not_waited_for_longer_than_one_that_stops() {
+    let server = start(&[]);
+    let mut wire = Wire::to(&server);
+    wire.asks(&["PING"], "+PONG\r\n");
+    wire.send("*2\r\n$4\r\nECHO\r\n$60000\r\n");
+    let started = Instant::now();
+    // Each wait for an answer that does not come spaces the bytes apart.
+    wire.0.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    let closed = |wire: &mut Wire| match wire.0.read(&mut [0]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    };
+    while wire.0.write_all(b"a").is_ok() && !closed(&mut wire) {
+        assert!(started.elapsed() < DEADLINE, "it is still waited for");
+    }
+    assert!(started.elapsed() > Duration::from_secs(8), "it had its time");
 }
