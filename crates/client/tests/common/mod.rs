@@ -65,7 +65,7 @@ impl Drop for Server {
 fn serve(listener: TcpListener, plane: Arc<DataPlane>, mut stopped: watch::Receiver<bool>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.unwrap().block_on(async {
-        let grpc = Grpc::new(plane, stopped.clone()).await.unwrap();
+        let grpc = Grpc::new(plane, stopped.clone()).unwrap();
         workers::Server::start(listener, 1, Limits::default(), &grpc, None, &stopped).unwrap();
         let _ = stopped.wait_for(|stop| *stop).await;
     });

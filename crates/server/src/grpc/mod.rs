@@ -11,10 +11,11 @@ mod call;
 mod connection;
 mod decision;
 mod gathered;
+mod health;
 mod message;
 mod others;
-mod question;
 mod passed_on;
+mod question;
 mod rate_limit_quota_service;
 mod rate_limit_service;
 mod rate_limiter;
@@ -29,12 +30,13 @@ use envoy_types::pb::envoy::service::rate_limit_quota::v3::rate_limit_quota_serv
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
 use tonic::service::Routes;
-use tonic_health::ServingStatus;
+use tonic_health::pb::health_server::HealthServer;
 
 use crate::data_plane::DataPlane;
 use crate::tls::Address;
 use crate::workers::{self, Line};
 use authorization::Authorization;
+use health::Health;
 use rate_limit_quota_service::RateLimitQuotaService;
 
 pub use rate_limiter::RateLimiter;
@@ -82,14 +84,14 @@ struct Front {
 
 impl Grpc {
     /// The front of a data plane. Connections take no further requests once `stop` turns true.
-    pub async fn new(
+    pub fn new(
         plane: Arc<DataPlane>,
         stop: watch::Receiver<bool>,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         Ok(Self(Arc::new(Front {
             limiter: RateLimiter::new(plane.clone()),
             authorization: Authorization::new(plane.clone()),
-            others: streaming(plane.clone(), stop.clone()).await?,
+            others: streaming(plane.clone(), stop.clone())?,
             plane,
             places: Arc::new(Semaphore::new(UNDER_WAY)),
             stop,
@@ -106,14 +108,11 @@ impl workers::Protocol for Grpc {
 }
 
 /// The services that are tonic's.
-async fn streaming(
+fn streaming(
     plane: Arc<DataPlane>,
     stop: watch::Receiver<bool>,
 ) -> Result<Routes, tonic_reflection::server::Error> {
-    let (reporter, health) = tonic_health::server::health_reporter();
-    for service in SERVICES {
-        reporter.set_service_status(service, ServingStatus::Serving).await;
-    }
+    let health = HealthServer::new(Health { stop: stop.clone() });
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(tollgate_proto::DESCRIPTORS)

@@ -149,7 +149,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     });
     let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
     let handshakes = handshakes.transpose().map_err(fail)?;
-    let grpc = Grpc::new(data_plane.clone(), stopped.clone()).await;
+    let grpc = Grpc::new(data_plane.clone(), stopped.clone());
     let grpc = grpc.map_err(|error| format!("could not start: {error}"))?;
     let addresses = (listeners.http, listeners.grpc, listeners.resp);
     let fronts = (&data_plane, &grpc);

@@ -35,6 +35,39 @@ fn each_service_says_that_it_serves() {
     assert_eq!(health("nobody").unwrap_err().code(), tonic::Code::NotFound);
 }
 
+#[test]
+fn whoever_watches_hears_of_unknown_services_and_of_the_end() {
+    let server = Server::start("policies: []", &[]);
+    let asker = Asker::of(&server);
+    let watch = |service: &str| {
+        let request = HealthCheckRequest {
+            service: service.to_owned(),
+        };
+        let mut client = HealthClient::new(asker.channel.clone());
+        let answers = asker.runtime.block_on(client.watch(request));
+        answers.unwrap().into_inner()
+    };
+    let mut open = Vec::new();
+    for (service, status) in [("", 1), ("tollgate.v1.RateLimiter", 1), ("nobody", 3)] {
+        let mut answers = watch(service);
+        let first = asker.runtime.block_on(answers.message()).unwrap();
+        assert_eq!(first.unwrap().status, status, "{service}");
+        open.push(answers);
+    }
+    let still = open.iter_mut().all(|answers| {
+        let soon = std::time::Duration::from_millis(50);
+        let next = async { tokio::time::timeout(soon, answers.message()).await };
+        asker.runtime.block_on(next).is_err()
+    });
+    assert!(still, "nothing has changed, and the streams stay open");
+    server.terminate();
+    for mut answers in open {
+        let end = asker.runtime.block_on(answers.message());
+        assert_eq!(end.unwrap_err().code(), tonic::Code::Unavailable);
+    }
+    assert!(server.wait().success());
+}
+
 fn ask(asker: &Asker, message: MessageRequest) -> MessageResponse {
     let request = ServerReflectionRequest {
         host: String::new(),
