@@ -163,7 +163,7 @@ fn read(message: &[u8]) -> Result<(Vec<(usize, CheckMessage<'_>)>, Vec<Question<
         }
         let check = CheckMessage::read(Fields::of(check)).map_err(malformed)?;
         if check.has_key {
-            let message = "`idempotency_key` is for single checks.";
+            let message = format!("requests[{place}]: `idempotency_key` is for single checks.");
             return Err(Status::invalid_argument(message));
         }
         unusual.push((place, check));

@@ -213,6 +213,16 @@ fn a_batch_with_an_invalid_item_charges_nothing() {
         .unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     assert!(status.message().starts_with("requests[1]: `appId`"), "{status:?}");
+    let keyed = CheckLimitRequest {
+        idempotency_key: Some("once".to_owned()),
+        ..of("acme", "web")
+    };
+    let status = asker.check_all(vec![of("acme", "web"), keyed]).unwrap_err();
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(
+        status.message().starts_with("requests[1]: `idempotency_key`"),
+        "{status:?}"
+    );
     let status = asker.check_all(vec![of("acme", "web"); 1001]).unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     assert_eq!(server.left("org", &json!({"orgId": "acme", "appId": "web"})), 5);
