@@ -44,3 +44,9 @@ fn it_follows_a_change() {
 fn a_mistake_does_not_pass() {
     suite::a_mistake_does_not_pass(KIND, OPEN);
 }
+
+#[test]
+#[ignore = "needs Caddy, which ./test installs"]
+fn it_passes_on_headers_of_either_style() {
+    suite::passes_on_headers_of_either_style(KIND);
+}

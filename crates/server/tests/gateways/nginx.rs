@@ -44,6 +44,12 @@ fn a_mistake_does_not_pass() {
 
 #[test]
 #[ignore = "needs nginx, which ./test installs"]
+fn it_passes_on_headers_of_either_style() {
+    suite::passes_on_headers_of_either_style(KIND);
+}
+
+#[test]
+#[ignore = "needs nginx, which ./test installs"]
 fn a_long_denial_is_a_denial() {
     suite::a_long_denial_is_a_denial(KIND, OPEN);
 }

@@ -54,6 +54,29 @@ pub fn passes_on_what_tollgate_says(kind: Kind) {
     assert!(denied.header("ratelimit").unwrap().contains("\"org\";r=0"));
 }
 
+/// What is allowed has the headers that Tollgate was told to send, and no others.
+pub fn passes_on_headers_of_either_style(kind: Kind) {
+    for (styles, ietf, x) in [("ietf", true, false), ("x", false, true), ("ietf,x", true, true)] {
+        let (tollgate, secret, service) = world(2, &["--headers", styles]);
+        let gateway = Gateway::start(kind, &tollgate, &service, &[]);
+        let allowed = gateway.get("/", &[("x-api-key", &secret)]);
+        assert_eq!((allowed.status, allowed.text()), (200, "hello"), "{styles}");
+        for name in ["ratelimit", "ratelimit-policy"] {
+            assert_eq!(allowed.header(name).is_some(), ietf, "{styles}: {allowed:?}");
+        }
+        let left = allowed.number("x-ratelimit-remaining");
+        assert_eq!(left, x.then_some(1), "{styles}: {allowed:?}");
+        assert_eq!(
+            allowed.header("x-ratelimit-limit").is_some(),
+            x,
+            "{styles}: {allowed:?}"
+        );
+        let unlimited = gateway.get("/", &[]);
+        assert_eq!((unlimited.status, unlimited.header("ratelimit")), (200, None));
+        assert_eq!(unlimited.header("x-ratelimit-limit"), None, "{unlimited:?}");
+    }
+}
+
 /// A refusal whose headers speak of many policies reaches the client, and is not taken for Tollgate's absence.
 pub fn a_long_denial_is_a_denial(kind: Kind, open: (&str, &str)) {
     for changes in [&[][..], &[open]] {
