@@ -15,7 +15,7 @@ pub(super) fn answer(
 ) -> Result<(), Unanswered> {
     let request = json::read(asked.body)
         .map_err(|error| Problem::bad_request(format!("The body is not a rate limit request: {error}.")))?;
-    let question = Question::read(&Descriptors::of(&request), turn.snapshot())?;
+    let question = Question::read(&Descriptors::of(&request), turn.snapshot()).map_err(Problem::from)?;
     let heard = turn.answer.take().map(|answer| (turn.attempt.get(), answer));
     let decided = question.decide(plane, turn.snapshot(), turn.now, heard);
     let decided = decided.map_err(|(attempt, undecided): (usize, Undecided)| {

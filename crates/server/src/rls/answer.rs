@@ -3,9 +3,10 @@
 use tollgate_catalog::model::Window;
 use tollgate_core::{Mode, Nanos, Period, Rule};
 
+use super::asked::Asked;
 use super::question::{Decided, Kind, Question};
 use super::{UNITS, pb};
-use crate::answer::{HeaderStyles, seconds_up, write_denial, write_headers};
+use crate::answer::{HeaderStyles, Problem, seconds_up, write_denial, write_headers, write_problem};
 use crate::data_plane::DataPlane;
 use crate::engine::{Checked, Together};
 
@@ -38,6 +39,25 @@ impl Question<'_> {
         }
         response
     }
+}
+
+/// The answer to a question of which one descriptor has a value that can't be: it is refused, and nothing is charged.
+pub(crate) fn refusal(asked: &Asked<'_>, wrong: usize, problem: &Problem) -> pb::RateLimitResponse {
+    let mut response = pb::RateLimitResponse {
+        overall_code: pb::Code::OverLimit.into(),
+        statuses: vec![ok(0); asked.descriptors.len()],
+        ..pb::RateLimitResponse::default()
+    };
+    if let Some(status) = response.statuses.get_mut(wrong) {
+        status.code = pb::Code::OverLimit.into();
+    }
+    response.response_headers_to_add.push(pb::HeaderValue {
+        key: "content-type".to_owned(),
+        value: "application/problem+json".to_owned(),
+        ..pb::HeaderValue::default()
+    });
+    write_problem(problem, &mut response.raw_body);
+    response
 }
 
 /// What is said of a descriptor that no limit is shown for.

@@ -8,8 +8,9 @@ mod asked;
 pub(crate) mod json;
 mod question;
 
+pub(crate) use answer::refusal;
 pub(crate) use asked::Asked;
-pub(crate) use question::{MAX_ENTRIES, Question, bounded, read_entries};
+pub(crate) use question::{MAX_ENTRIES, Question, Unread, bounded, read_entries};
 
 /// The messages.
 pub(crate) mod pb {

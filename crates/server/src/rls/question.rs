@@ -32,6 +32,29 @@ pub(crate) struct Question<'r> {
     pub(super) kinds: Vec<Kind>,
 }
 
+/// Why a question can't be decided.
+pub(crate) enum Unread {
+    /// It is none.
+    Question(Problem),
+    /// A descriptor has a value that can't be what it is named after. Most values are a client's own: an error would have
+    /// Envoy let the client through that Tollgate seems not to be there for.
+    Value(usize, Problem),
+}
+
+impl From<Problem> for Unread {
+    fn from(problem: Problem) -> Self {
+        Self::Question(problem)
+    }
+}
+
+impl From<Unread> for Problem {
+    fn from(unread: Unread) -> Self {
+        match unread {
+            Unread::Question(problem) | Unread::Value(_, problem) => problem,
+        }
+    }
+}
+
 /// What was decided.
 pub(crate) struct Decided<'s> {
     /// On what takes.
@@ -56,20 +79,21 @@ impl Decided<'_> {
 
 impl<'r> Question<'r> {
     /// Reads a question. The error says what is wrong with it.
-    pub(crate) fn read(request: &Asked<'r>, snapshot: &Snapshot) -> Result<Self, Problem> {
+    pub(crate) fn read(request: &Asked<'r>, snapshot: &Snapshot) -> Result<Self, Unread> {
         let descriptors = &request.descriptors;
         if request.domain.is_empty() {
-            return Err(Problem::bad_request("The domain must not be empty."));
+            return Err(Problem::bad_request("The domain must not be empty.").into());
         }
         bounded("domain", request.domain)?;
         if descriptors.is_empty() {
-            return Err(Problem::bad_request("There must be at least one descriptor."));
+            return Err(Problem::bad_request("There must be at least one descriptor.").into());
         }
         if descriptors.len() > MAX_DESCRIPTORS {
             return Err(Problem::bad_request(format!(
                 "There must be at most {MAX_DESCRIPTORS} descriptors, not {}.",
                 descriptors.len()
-            )));
+            ))
+            .into());
         }
         let mut question = Self {
             takes: Vec::with_capacity(descriptors.len()),
@@ -77,10 +101,13 @@ impl<'r> Question<'r> {
             kinds: Vec::with_capacity(descriptors.len()),
         };
         for (index, descriptor) in descriptors.iter().enumerate() {
-            let part = read_part(request, descriptor, snapshot).map_err(|problem| {
+            let placed = |problem: Problem| {
                 let detail = format!("descriptors[{index}]: {}", problem.detail);
                 Problem { detail, ..problem }
-            });
+            };
+            check_form(descriptor).map_err(placed)?;
+            let part = read_part(request, descriptor, snapshot);
+            let part = part.map_err(|problem| Unread::Value(index, placed(problem)));
             if descriptor.is_negative_hits {
                 question.kinds.push(Kind::Gives);
                 question.gives.push(part?);
@@ -163,11 +190,8 @@ impl<'r> Question<'r> {
     }
 }
 
-fn read_part<'r>(
-    request: &Asked<'r>,
-    descriptor: &Descriptor<'r>,
-    snapshot: &Snapshot,
-) -> Result<Part<'r>, Problem> {
+/// What is wrong with a descriptor whatever its values are.
+fn check_form(descriptor: &Descriptor<'_>) -> Result<(), Problem> {
     if descriptor.entries.is_empty() {
         return Err(Problem::bad_request("it has no entries."));
     }
@@ -176,6 +200,21 @@ fn read_part<'r>(
             "it has more than {MAX_ENTRIES} entries."
         )));
     }
+    for (key, _) in &descriptor.entries {
+        check_id(key).map_err(|problem| bad(&RequestError::new("key", problem)))?;
+    }
+    let unit = descriptor.limit.map(|limit| limit.unit);
+    if unit.is_some_and(|unit| !UNITS.iter().any(|(known, _)| *known as i32 == unit)) {
+        return Err(Problem::bad_request("its limit has no unit that is known."));
+    }
+    Ok(())
+}
+
+fn read_part<'r>(
+    request: &Asked<'r>,
+    descriptor: &Descriptor<'r>,
+    snapshot: &Snapshot,
+) -> Result<Part<'r>, Problem> {
     let mut check = read_entries(request.domain, descriptor.entries.iter().copied())?;
     let hits = descriptor
         .hits_addend
@@ -207,7 +246,10 @@ pub(crate) fn read_entries<'r>(
 /// Takes an entry for what it is named after, and besides for a descriptor.
 fn read_entry<'r>(key: &'r str, value: &'r str, check: &mut Request<'r>) -> Result<(), Problem> {
     check_id(key).map_err(|problem| bad(&RequestError::new("key", problem)))?;
-    bounded("value", value)?;
+    // A path may have a long query, which is no part of it.
+    if key != "endpoint" {
+        bounded("value", value)?;
+    }
     check.descriptors.push((key, value));
     // An entry that says nothing names nobody.
     if value.is_empty() {
@@ -219,11 +261,12 @@ fn read_entry<'r>(key: &'r str, value: &'r str, check: &mut Request<'r>) -> Resu
         "key" => check.key = id("key", value)?,
         "user" => check.user = id("user", value)?,
         "ip" => check.ip = Some(Request::address(value).map_err(|error| bad(&error))?),
-        "endpoint" => check.endpoint = Some(Endpoint::parse(value).map_err(|error| bad(&error.into()))?),
-        "cost" => {
-            let cost = value.parse();
-            check.cost = cost.map_err(|_| bad(&RequestError::new("cost", "must be a whole number")))?;
+        // Elsewhere these are names like any other: what is no path, or no number, is only a descriptor.
+        "endpoint" if value.contains('/') => {
+            check.endpoint = Some(Endpoint::parse(value).map_err(|error| bad(&error.into()))?);
         }
+        "endpoint" => bounded("value", value)?,
+        "cost" => check.cost = value.parse().unwrap_or(check.cost),
         _ => {}
     }
     Ok(())

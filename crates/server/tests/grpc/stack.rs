@@ -144,29 +144,41 @@ fn a_counter_that_two_descriptors_meet_is_charged_once() {
     assert_eq!((user("u1"), user("u2")), (8, 6));
 }
 
+/// An error would have Envoy let through whoever sends it.
 #[test]
-fn an_entry_that_is_not_what_it_is_named_after_is_an_error() {
+fn an_entry_that_can_not_be_what_it_is_named_after_is_refused() {
     let server = Server::start(&file_of(&[hourly("org", "org", 9, "")]), &[]);
     let asker = Asker::of(&server);
     let long = "x".repeat(257);
+    let far = format!("/{}", "x".repeat(8192));
     for (key, value) in [
         ("org", long.as_str()),
+        ("key", long.as_str()),
         ("user", "line\nbreak"),
         ("ip", "203.0.113"),
-        ("endpoint", "no path"),
-        ("cost", "-1"),
+        ("endpoint", "/%zz"),
+        ("endpoint", "/a%00"),
+        ("endpoint", far.as_str()),
     ] {
-        let question = edge(vec![descriptor(&[("org", "acme")]), descriptor(&[(key, value)])]);
-        let status = asker.envoy(question).unwrap_err();
-        assert_eq!(status.code(), tonic::Code::InvalidArgument);
-        assert!(
-            status.message().starts_with(&format!("descriptors[1]: `{key}` ")),
-            "{status:?}"
-        );
+        let answer = asker.descriptors(vec![descriptor(&[("org", "acme")]), descriptor(&[(key, value)])]);
+        assert_eq!(codes(&answer), (false, vec![true, false]), "{key}");
+        let said = String::from_utf8(answer.raw_body).unwrap();
+        assert!(said.contains(&format!("descriptors[1]: `{key}` ")), "{said}");
     }
     assert_eq!(
         server.left("org", &json!({"orgId": "acme"})),
         9,
         "nothing was charged"
     );
+    // A long query is no part of a path, and what is no path or no number is only a descriptor.
+    let query = format!("/a?pad={}", "x".repeat(9_000));
+    for (key, value) in [
+        ("endpoint", query.as_str()),
+        ("endpoint", "checkout"),
+        ("cost", "high"),
+    ] {
+        let answer = asker.descriptors(vec![descriptor(&[("org", "acme"), (key, value)])]);
+        assert_eq!(codes(&answer), (true, vec![true]), "{key}: {value}");
+    }
+    assert_eq!(server.left("org", &json!({"orgId": "acme"})), 6);
 }
