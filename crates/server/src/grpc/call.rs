@@ -67,12 +67,12 @@ impl Front {
             return None;
         }
         if let Err(status) = self.admit(&request) {
-            reply::send(&mut respond, Err(status));
+            let _ = reply::send(&mut respond, Err(status));
             return None;
         }
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             let status = Status::resource_exhausted("as many requests are under way as may be");
-            reply::send(&mut respond, Err(status));
+            let _ = reply::send(&mut respond, Err(status));
             return None;
         };
         let front = self.clone();
@@ -95,9 +95,14 @@ impl Front {
         // Most have arrived whole and wait for nothing.
         let first = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if let Poll::Ready(answer) = first {
-            reply::send(&mut respond, answer);
+            let large = reply::send(&mut respond, answer);
             self.count(started);
-            return None;
+            return large.map(|message| -> Rest {
+                Box::pin(async move {
+                    let _ = reply::send_as_taken(&mut respond, message).await;
+                    drop(place);
+                })
+            });
         }
         let front = self.clone();
         Some(Box::pin(async move {
@@ -105,9 +110,12 @@ impl Front {
                 answer = tokio::time::timeout(patience, answer) => answer.unwrap_or_else(|_| Err(late())),
                 () = gone(&mut respond) => return,
             };
-            drop(place);
-            reply::send(&mut respond, answer);
+            let large = reply::send(&mut respond, answer);
             front.count(started);
+            if let Some(message) = large {
+                let _ = reply::send_as_taken(&mut respond, message).await;
+            }
+            drop(place);
         }))
     }
 

@@ -78,7 +78,7 @@ pub(super) async fn send(
     }
 }
 
-async fn send_all(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), h2::Error> {
+pub(super) async fn send_all(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), h2::Error> {
     while !data.is_empty() {
         stream.reserve_capacity(data.len());
         let Some(room) = std::future::poll_fn(|context| stream.poll_capacity(context)).await else {

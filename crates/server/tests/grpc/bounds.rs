@@ -9,8 +9,8 @@ use tonic::Code;
 use crate::asker::{Asker, codes, descriptor, edge};
 use crate::common::{DEADLINE, Server, file_of, hourly, wait_for};
 use crate::frames::{
-    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame, head, message, question,
-    raw, read_until,
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, RST_STREAM, SETTINGS, frame, head, head_of, message,
+    question, raw, read_until,
 };
 
 fn server() -> Server {
@@ -193,6 +193,56 @@ fn more_streams_than_may_be_are_refused() {
     }
     // Refused streams are reset; the others wait for their message.
     read_until(&mut stream, RST_STREAM);
+    lives(&server);
+}
+
+/// Large answers are under way until they are taken: what is not is bounded, and not kept for ever.
+#[test]
+fn large_answers_that_nobody_takes_are_not_kept() {
+    let policies: Vec<String> = (0..20)
+        .map(|number| {
+            hourly(
+                &format!("a-policy-of-some-length-{number}"),
+                "org",
+                100_000_000,
+                "",
+            )
+        })
+        .collect();
+    let server = Server::start(&file_of(&policies), &[]);
+    lives(&server);
+    let check = tollgate_proto::v1::CheckLimitRequest {
+        org_id: Some("acme".to_owned()),
+        with_headers: Some(true),
+        ..Default::default()
+    };
+    let batch = tollgate_proto::v1::CheckLimitsRequest {
+        requests: vec![check; 500],
+    };
+    let asked = message(&tollgate_proto::Message::encode_to_vec(&batch));
+    let mut stream = raw(&server);
+    // Streams begin with a window of nothing.
+    stream
+        .write_all(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]))
+        .unwrap();
+    let before = memory(&server);
+    for number in 0..40_u32 {
+        let id = 2 * number + 1;
+        let path = b"/tollgate.v1.RateLimiter/CheckLimits";
+        stream
+            .write_all(&frame(HEADERS, END_HEADERS, id, &head_of(path)))
+            .unwrap();
+        for piece in asked.chunks(16_000) {
+            stream.write_all(&frame(DATA, 0, id, piece)).unwrap();
+        }
+        stream.write_all(&frame(DATA, END_STREAM, id, &[])).unwrap();
+    }
+    // Whoever does not take them is given up.
+    for _ in 0..40 {
+        read_until(&mut stream, RST_STREAM);
+    }
+    let kept = memory(&server).saturating_sub(before);
+    assert!(kept < 60 << 20, "{kept} bytes more");
     lives(&server);
 }
 

@@ -32,6 +32,11 @@ pub fn raw(server: &Server) -> TcpStream {
 
 /// The head of a question, in HPACK's plainest form.
 pub fn head() -> Vec<u8> {
+    head_of(b"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit")
+}
+
+/// The head of a call.
+pub fn head_of(path: &[u8]) -> Vec<u8> {
     let mut block = vec![0x83, 0x86];
     let mut literal = |name: &[u8], value: &[u8]| {
         block.push(0);
@@ -40,10 +45,7 @@ pub fn head() -> Vec<u8> {
             block.extend(text);
         }
     };
-    literal(
-        b":path",
-        b"/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
-    );
+    literal(b":path", path);
     literal(b":authority", b"a");
     literal(b"content-type", b"application/grpc");
     literal(b"te", b"trailers");
