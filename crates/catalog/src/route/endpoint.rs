@@ -40,12 +40,20 @@ impl std::error::Error for EndpointError {}
 /// In this order: the query and fragment are dropped, escapes decoded once, backslashes made slashes,
 /// matrix parameters (`;…`) cut off each segment, empty and `.` segments left out, `..` taken back, letters
 /// lowered. `/V1//Exports/%2e%2e/exports;x=1/?q` is `/v1/exports`.
+///
+/// Some services take an escaped slash for one that separates, others for a part of a segment. Nobody knows which stands
+/// behind this, so an endpoint that has some is matched in both readings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint<'a> {
     method: Option<Cow<'a, str>>,
     /// The path without its first slash; segments are separated by single slashes.
     path: Cow<'a, [u8]>,
+    /// The same with escaped slashes within their segments, if there are any.
+    whole: Option<Box<[u8]>>,
 }
+
+/// What stands for a slash within a segment. No path has one otherwise.
+const WITHIN: u8 = 0x1f;
 
 impl Endpoint<'_> {
     /// The same, to be kept.
@@ -53,6 +61,7 @@ impl Endpoint<'_> {
         Endpoint {
             method: self.method.as_deref().map(|method| Cow::Owned(method.to_owned())),
             path: Cow::Owned(self.path.to_vec()),
+            whole: self.whole.clone(),
         }
     }
 }
@@ -76,12 +85,15 @@ impl<'a> Endpoint<'a> {
         let Some(rest) = path.strip_prefix('/') else {
             return Err(EndpointError::NoSlash);
         };
-        let path = if is_normal(rest.as_bytes()) {
-            Cow::Borrowed(rest.as_bytes())
-        } else {
-            Cow::Owned(normalise(rest.as_bytes())?)
-        };
-        Ok(Self { method, path })
+        if is_normal(rest.as_bytes()) {
+            let (path, whole) = (Cow::Borrowed(rest.as_bytes()), None);
+            return Ok(Self { method, path, whole });
+        }
+        let decoded = decode(rest.as_bytes())?;
+        let whole = decoded.contains(&WITHIN).then(|| normalise(&decoded).into());
+        let separated: Vec<u8> = decoded.into_iter().map(separating).collect();
+        let path = Cow::Owned(normalise(&separated));
+        Ok(Self { method, path, whole })
     }
 
     /// The method in capitals.
@@ -89,10 +101,14 @@ impl<'a> Endpoint<'a> {
         self.method.as_deref()
     }
 
-    /// The segments of the path.
+    /// The segments of the path, escaped slashes between them.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
-        let none = self.path.is_empty();
-        self.path.split(|byte| *byte == b'/').filter(move |_| !none)
+        segments(&self.path)
+    }
+
+    /// The segments with escaped slashes within them, if there are any.
+    pub fn whole_segments(&self) -> Option<impl Iterator<Item = &[u8]>> {
+        self.whole.as_deref().map(segments)
     }
 }
 
@@ -103,6 +119,15 @@ impl fmt::Display for Endpoint<'_> {
         }
         write!(f, "/{}", String::from_utf8_lossy(&self.path))
     }
+}
+
+fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let none = path.is_empty();
+    path.split(|byte| *byte == b'/').filter(move |_| !none)
+}
+
+fn separating(byte: u8) -> u8 {
+    if byte == WITHIN { b'/' } else { byte }
 }
 
 fn read_method(method: &str) -> Result<Cow<'_, str>, EndpointError> {
@@ -134,9 +159,7 @@ fn is_normal(path: &[u8]) -> bool {
     path.is_empty() || previous != b'/'
 }
 
-fn normalise(path: &[u8]) -> Result<Vec<u8>, EndpointError> {
-    let end = path.iter().position(|byte| matches!(byte, b'?' | b'#'));
-    let decoded = decode(&path[..end.unwrap_or(path.len())])?;
+fn normalise(decoded: &[u8]) -> Vec<u8> {
     let mut normal: Vec<u8> = Vec::with_capacity(decoded.len());
     for segment in decoded.split(|byte| *byte == b'/') {
         let end = segment.iter().position(|byte| *byte == b';');
@@ -154,14 +177,18 @@ fn normalise(path: &[u8]) -> Result<Vec<u8>, EndpointError> {
             }
         }
     }
-    Ok(normal)
+    normal
 }
 
+/// A path without its query and fragment, with escapes decoded.
 fn decode(path: &[u8]) -> Result<Vec<u8>, EndpointError> {
+    let end = path.iter().position(|byte| matches!(byte, b'?' | b'#'));
+    let path = &path[..end.unwrap_or(path.len())];
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path.iter();
     while let Some(byte) = rest.next() {
-        let byte = if *byte == b'%' {
+        let escaped = *byte == b'%';
+        let byte = if escaped {
             let mut digit = || rest.next().and_then(|byte| (*byte as char).to_digit(16));
             let (Some(high), Some(low)) = (digit(), digit()) else {
                 return Err(EndpointError::Escape);
@@ -177,6 +204,7 @@ fn decode(path: &[u8]) -> Result<Vec<u8>, EndpointError> {
         };
         decoded.push(match byte {
             0..0x20 | 0x7f => return Err(EndpointError::Control),
+            b'/' | b'\\' if escaped => WITHIN,
             b'\\' => b'/',
             byte => byte.to_ascii_lowercase(),
         });

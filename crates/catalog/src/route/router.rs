@@ -61,13 +61,23 @@ impl Router {
             return found;
         }
         let method = endpoint.method();
+        self.walk(endpoint.segments(), method, &mut found);
+        if let Some(whole) = endpoint.whole_segments() {
+            self.walk(whole, method, &mut found);
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn walk<'e>(&self, segments: impl Iterator<Item = &'e [u8]>, method: Option<&str>, found: &mut Matches) {
         // Every node is reached by one path of the tree, so the walk visits none twice.
         let mut here: SmallVec<[usize; 8]> = SmallVec::from_slice(&[0]);
         let mut next: SmallVec<[usize; 8]> = SmallVec::new();
-        for segment in endpoint.segments() {
+        for segment in segments {
             for at in &here {
                 let node = &self.nodes[*at];
-                collect(&node.opens, method, &mut found);
+                collect(&node.opens, method, found);
                 next.extend(node.texts.get(segment).copied());
                 next.extend(node.param);
             }
@@ -78,11 +88,9 @@ impl Router {
             }
         }
         for at in &here {
-            collect(&self.nodes[*at].ends, method, &mut found);
-            collect(&self.nodes[*at].opens, method, &mut found);
+            collect(&self.nodes[*at].ends, method, found);
+            collect(&self.nodes[*at].opens, method, found);
         }
-        found.sort_unstable();
-        found
     }
 }
 
@@ -129,6 +137,9 @@ mod tests {
             ("POST /users/7/posts", &[0, 3, 4, 6]),
             ("GET /", &[0, 5]),
             ("GET /other", &[0]),
+            ("GET /users/a%2Fb", &[0, 1, 6]),
+            ("POST /users%2f7/posts", &[0, 3, 4, 6]),
+            ("GET /users/a%5cposts", &[0, 1, 3, 6]),
         ] {
             let endpoint = Endpoint::parse(endpoint).unwrap();
             assert_eq!(router.matches(&endpoint).as_slice(), expected, "{endpoint}");
