@@ -7,11 +7,11 @@ use tollgate_core::{BillingAnchor, CounterKey, IdHash, KeySeed, Timestamp};
 
 use super::common::Common;
 use super::limit::Limit;
-use super::own::{OwnLimit, OwnLimits};
+use super::own::OwnLimits;
 use super::policy_values::PolicyValues;
 use crate::model::{Org, Reset, ValueSet, Who};
 use crate::request::Request;
-use crate::route::Router;
+use crate::route::{Matches, Router};
 
 /// Copied when some of its limits are to be compiled anew; that shares all the rest.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(super) struct OrgEntry {
     pub(super) replacements: OwnLimits,
     /// Limits of its own beside the tier's, older ones first.
     pub(super) extras: OwnLimits,
-    /// Users with a plan of their own.
+    /// Users with a plan of their own, by their ids.
     pub(super) users: Arc<[UserEntry]>,
     /// Which of its counters were emptied.
     pub(super) resets: Arc<[ResetEntry]>,
@@ -139,7 +139,8 @@ impl OrgEntry {
 
     #[inline(never)]
     fn find_user(&self, user: &str) -> Option<&UserEntry> {
-        self.users.iter().find(|known| &*known.id == user)
+        let place = self.users.partition_point(|known| &*known.id < user);
+        self.users.get(place).filter(|known| &*known.id == user)
     }
 
     /// An org of a tier, with nothing of its own.
@@ -214,20 +215,26 @@ impl OrgEntry {
         Some(self.replacements.first(of, request, now)?.limit(common))
     }
 
-    /// The limits of its own that hold for a request. Of several that say the same the newest in force counts.
+    /// The limits of its own that hold for a request, whatever its routes.
     pub(super) fn extras_for<'e>(
         &'e self,
         request: &Request<'_>,
         now: Timestamp,
         common: &'e Common,
     ) -> impl Iterator<Item = &'e Limit> {
-        let in_force = move |extra: &OwnLimit<'_>| extra.terms.hold(request, now);
-        let numbered = self.extras.iter().enumerate();
-        let holding = numbered.filter(move |(_, extra)| in_force(extra));
-        let newest = holding.filter(move |(place, extra)| {
-            let mut newer = self.extras.iter().skip(place + 1);
-            !newer.any(|newer| in_force(&newer) && newer.says_the_same(extra, common))
-        });
-        newest.map(|(_, extra)| extra.limit(common))
+        let counting = self.extras.counting(request, now, common);
+        counting.map(|extra| extra.limit(common))
+    }
+
+    /// Those of them that may be for its routes.
+    pub(super) fn extras_on<'e>(
+        &'e self,
+        routes: (&Matches, Option<u32>),
+        request: &Request<'_>,
+        now: Timestamp,
+        common: &'e Common,
+    ) -> impl Iterator<Item = &'e Limit> {
+        let met = self.extras.on(routes, request, now, common);
+        met.into_iter().map(|extra| extra.limit(common))
     }
 }

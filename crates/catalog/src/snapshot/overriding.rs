@@ -1,5 +1,6 @@
 //! Overrides: which policy each is for, and whether it stands in for it or beside it.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ impl Common {
         for change in record.overrides.iter().filter_map(KeptOverride::get) {
             org.add_override(change);
         }
+        org.put_in_order();
         org.look_ahead();
         org.check_counts();
         let users = record.users.iter().map(|user| UserEntry {
@@ -44,11 +46,13 @@ impl Common {
             tier: self.tier_number(&user.tier),
             anchor: user.anchor.unwrap_or(record.org.anchor),
         });
+        let mut users: Vec<UserEntry> = users.collect();
+        users.sort_by(|one, other| one.id.cmp(&other.id));
         let resets = record.resets.iter().map(|reset| ResetEntry::of(reset, self.seed));
         OrgEntry {
-            replacements: OwnLimits::new(org.replacements),
-            extras: OwnLimits::new(org.extras),
-            users: users.collect(),
+            replacements: OwnLimits::standing_in(org.replacements, self.seed),
+            extras: OwnLimits::beside(org.extras, self),
+            users: users.into(),
             resets: resets.collect(),
             routes: org.routes.into_router(),
             ..OrgEntry::plain(&record.org, org.tier)
@@ -183,14 +187,20 @@ impl OrgInMaking<'_, '_> {
         let limit = self
             .checked
             .then(|| self.common.compile_limit(&terms, self.problems));
-        if !policy.is_some_and(|policy| replaces(policy, &terms.change)) {
-            return self.extras.push((terms, limit));
-        }
-        // Narrower beats wider, then newer beats older: the first that fits is taken.
-        let wider = |other: &(Terms, _)| rank(&terms.who) >= rank(&other.0.who);
-        let place = self.replacements.iter().position(wider);
-        let place = place.unwrap_or(self.replacements.len());
-        self.replacements.insert(place, (terms, limit));
+        let replaces = policy.is_some_and(|policy| replaces(policy, &terms.change));
+        let list = if replaces {
+            &mut self.replacements
+        } else {
+            &mut self.extras
+        };
+        list.push((terms, limit));
+    }
+
+    /// Narrower beats wider, then newer beats older: the first that fits is taken.
+    fn put_in_order(&mut self) {
+        self.replacements.reverse();
+        self.replacements
+            .sort_by_key(|(terms, _)| Reverse(rank(&terms.who)));
     }
 
     /// Tells those that end what may be in force then: the policy, or another of them.
@@ -241,7 +251,7 @@ fn changed(base: &Policy, change: &Override) -> Policy {
         policy.scope = base.scope.with(change.who.dimension());
     }
     if !replaces {
-        policy.id = beside_id(&base.id, change);
+        policy.id = id_beside(Some(base), change);
     }
     if let Some(pattern) = narrower_route(base, change) {
         policy.pattern = pattern.clone();
@@ -260,23 +270,21 @@ fn apart(base: &Policy, changed: &Policy, who: &Who) -> Option<String> {
     }
 }
 
-/// A limit that only one org has.
-fn of_its_own(change: &Override) -> Policy {
+/// What a limit that only one org has counts by.
+fn own_scope(change: &Override) -> Scope {
     let scope = change.scope.clone().unwrap_or_default();
-    let scope = match change.who {
+    match change.who {
         Who::Org => scope,
         _ if change.scope.is_none() => Scope::of(change.who.dimension()),
         _ => scope.with(change.who.dimension()),
-    };
-    let window = change
-        .values
-        .window
-        .map_or_else(String::new, |window| format!("-{window}"));
+    }
+}
+
+/// A limit that only one org has.
+fn of_its_own(change: &Override) -> Policy {
+    let scope = own_scope(change);
     Policy {
-        id: beside_id(
-            &format!("{}{window}", scope.to_string().replace('+', ".")),
-            change,
-        ),
+        id: id_beside(None, change),
         tier: None,
         scope: if scope.within_org() {
             scope
@@ -339,8 +347,17 @@ fn rank(who: &Who) -> u8 {
     }
 }
 
-/// The id of a limit that an override made: the base's, and whom and what it is for.
-fn beside_id(base: &str, change: &Override) -> String {
+/// The id of a limit that an override made: the policy's, or what it counts by and for how long, and whom and what it is
+/// for.
+pub(super) fn id_beside(policy: Option<&Policy>, change: &Override) -> String {
+    let base = policy.map_or_else(
+        || {
+            let window = change.values.window;
+            let window = window.map_or_else(String::new, |window| format!("-{window}"));
+            format!("{}{window}", own_scope(change).to_string().replace('+', "."))
+        },
+        |policy| policy.id.clone(),
+    );
     let who = match &change.who {
         Who::Org => format!("org:{}", change.org),
         Who::App(id) => format!("app:{id}"),

@@ -3,16 +3,24 @@
 //! Most of what an org has overrides for is asked for as seldom as most orgs are. And what was not compiled yet is
 //! nothing to compile anew when a policy is changed.
 
+mod index;
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, OnceLock};
 
-use tollgate_core::Timestamp;
+use smallvec::SmallVec;
+use tollgate_core::{KeySeed, Timestamp};
 
 use super::common::Common;
 use super::limit::{Limit, Routes};
+use super::overriding::id_beside;
 use super::policy_values::PolicyValues;
 use crate::document::Problems;
-use crate::model::{Override, ValueSet, Who};
+use crate::model::{Override, Policy, ValueSet, Who};
 use crate::request::Request;
+use crate::route::Matches;
+use index::{Index, Listed, MANY, What};
 
 /// What there is to know of a limit before it is compiled.
 #[derive(Debug, Clone)]
@@ -52,6 +60,27 @@ impl Terms {
         self.expires.is_none_or(|expires| now < expires)
     }
 
+    fn policy<'c>(&self, common: &'c Common) -> Option<&'c Policy> {
+        common.policies.get(self.base? as usize)
+    }
+
+    /// On which routes it is to be looked at. One that is for a descriptor is so on all of them, since even where it is off
+    /// it may say something.
+    fn met_on(&self, common: &Common) -> Routes {
+        let descriptor = self.policy(common).is_some_and(|policy| policy.path.is_some());
+        if descriptor { Routes::Any } else { self.routes }
+    }
+
+    fn listed<S>(&self, place: u32, what: What, same: S) -> Listed<'_, S> {
+        Listed {
+            place,
+            what,
+            who: &self.who,
+            ends: self.expires,
+            same,
+        }
+    }
+
     /// What they leave to a policy.
     pub(super) fn left(&self) -> Option<(u32, ValueSet)> {
         Some((self.base?, self.left))
@@ -69,6 +98,8 @@ pub(super) struct OwnLimits {
     first_end: Option<Timestamp>,
     terms: Arc<[Terms]>,
     compiled: Box<[Compiled]>,
+    /// Where to look, if there are many.
+    index: Option<Arc<Index>>,
 }
 
 /// One of them.
@@ -109,19 +140,56 @@ impl<'e> OwnLimit<'e> {
 }
 
 impl OwnLimits {
-    /// Limits by their terms, some of them compiled already.
-    pub(super) fn new(limits: Vec<(Terms, Option<Limit>)>) -> Self {
-        let compiled =
-            |limit: Option<Limit>| limit.map_or_else(OnceLock::new, |limit| Arc::new(limit).into());
-        let limits = limits.into_iter();
-        limits.map(|(terms, limit)| (terms, compiled(limit))).collect()
+    /// Limits that stand in for others, by their terms, some of them compiled already. The first that fits counts.
+    pub(super) fn standing_in(limits: Vec<(Terms, Option<Limit>)>, seed: KeySeed) -> Self {
+        limits
+            .into_iter()
+            .map(in_parts)
+            .collect::<Self>()
+            .found_by_policy(seed)
     }
 
-    /// The same with some more at the end.
-    pub(super) fn with(&self, more: impl Iterator<Item = (Terms, Limit)>) -> Self {
-        let more = more.map(|(terms, limit)| (terms, Arc::new(limit).into()));
+    /// Limits that stand beside others. Of several that say the same the last that fits counts.
+    pub(super) fn beside(limits: Vec<(Terms, Option<Limit>)>, common: &Common) -> Self {
+        limits
+            .into_iter()
+            .map(in_parts)
+            .collect::<Self>()
+            .found_by_routes(common)
+    }
+
+    /// The same of those that stand in for others, with some more at the end.
+    pub(super) fn with(&self, more: impl Iterator<Item = (Terms, Limit)>, seed: KeySeed) -> Self {
+        let more = more.map(|(terms, limit)| in_parts((terms, Some(limit))));
         let known = self.terms.iter().cloned().zip(self.compiled.iter().cloned());
-        known.chain(more).collect()
+        known.chain(more).collect::<Self>().found_by_policy(seed)
+    }
+
+    fn found_by_policy(mut self, seed: KeySeed) -> Self {
+        if self.terms.len() >= MANY {
+            let listed = (0..).zip(&*self.terms).filter_map(|(place, terms)| {
+                let base = terms.base?;
+                Some(terms.listed(place, What::Policy(base), (base, &terms.who)))
+            });
+            self.index = Some(Arc::new(Index::new(seed, listed)));
+        }
+        self
+    }
+
+    fn found_by_routes(mut self, common: &Common) -> Self {
+        if self.terms.len() >= MANY {
+            let numbered = (0..).zip(&*self.terms).collect::<Vec<(u32, &Terms)>>();
+            let listed = numbered.into_iter().rev().map(|(place, terms)| {
+                let base = terms.policy(common);
+                let change = &*terms.change;
+                let pattern = change.pattern.as_ref().or(base.map(|base| &base.pattern));
+                let required = base.map_or(&change.required_scope, |base| &base.required_scope);
+                let same = (&terms.who, id_beside(base, change), pattern, required);
+                terms.listed(place, What::Routes(terms.met_on(common)), same)
+            });
+            self.index = Some(Arc::new(Index::new(common.seed, listed)));
+        }
+        self
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -140,11 +208,81 @@ impl OwnLimits {
     #[inline(never)]
     fn search(&self, base: u32, request: &Request<'_>, now: Timestamp) -> Option<OwnLimit<'_>> {
         let fits = |terms: &Terms| terms.base == Some(base) && terms.hold(request, now);
-        let place = self.terms.iter().position(fits)?;
-        Some(OwnLimit {
+        let place = match &self.index {
+            None => self.terms.iter().position(fits),
+            Some(index) => {
+                let found = index.find(std::iter::once(What::Policy(base)), request, now);
+                found.filter(|place| fits(&self.terms[*place])).min()
+            }
+        };
+        Some(self.at(place?))
+    }
+
+    fn at(&self, place: usize) -> OwnLimit<'_> {
+        OwnLimit {
             terms: &self.terms[place],
             compiled: &self.compiled[place],
-        })
+        }
+    }
+
+    /// Those that hold for a request and may be for its routes, in their order.
+    pub(super) fn on<'e>(
+        &'e self,
+        (routes, class): (&Matches, Option<u32>),
+        request: &Request<'_>,
+        now: Timestamp,
+        common: &'e Common,
+    ) -> SmallVec<[OwnLimit<'e>; 4]> {
+        let Some(index) = &self.index else {
+            // Those that say the same are for the same routes, so that which of them counts can be asked afterwards.
+            let meets = |terms: &Terms| match terms.met_on(common) {
+                Routes::Any => true,
+                Routes::Class(wanted) => class == Some(wanted),
+                Routes::Route(wanted) => routes.contains(&wanted),
+            };
+            return self.counting_where(meets, request, now, common).collect();
+        };
+        let whats = [Routes::Any].into_iter().chain(class.map(Routes::Class));
+        let whats = whats
+            .chain(routes.iter().copied().map(Routes::Route))
+            .map(What::Routes);
+        let mut places: SmallVec<[usize; 8]> = index.find(whats, request, now).collect();
+        places.sort_unstable();
+        // Hashes of two of the things that it was looked for by may be one.
+        places.dedup();
+        let found = places.into_iter().map(|place| self.at(place));
+        found.filter(|own| own.terms.hold(request, now)).collect()
+    }
+
+    /// Those that hold for a request, whatever its routes.
+    pub(super) fn counting<'e>(
+        &'e self,
+        request: &Request<'_>,
+        now: Timestamp,
+        common: &'e Common,
+    ) -> impl Iterator<Item = OwnLimit<'e>> {
+        self.counting_where(|_| true, request, now, common)
+    }
+
+    /// Of several that say the same the newest in force counts.
+    fn counting_where<'e>(
+        &'e self,
+        fits: impl Fn(&Terms) -> bool,
+        request: &Request<'_>,
+        now: Timestamp,
+        common: &'e Common,
+    ) -> impl Iterator<Item = OwnLimit<'e>> {
+        let in_force = move |own: &OwnLimit<'_>| own.terms.hold(request, now);
+        let numbered = (0..).zip(self.iter());
+        let holding = numbered.filter(move |(_, own)| in_force(own) && fits(own.terms));
+        let newest = holding.filter(move |(place, own)| match &self.index {
+            Some(index) => !index.waits(*place, now),
+            None => {
+                let mut newer = self.iter().skip(*place as usize + 1);
+                !newer.any(|newer| in_force(&newer) && newer.says_the_same(own, common))
+            }
+        });
+        newest.map(|(_, own)| own)
     }
 
     /// Whether some have ended.
@@ -184,6 +322,7 @@ impl OwnLimits {
             first_end: self.first_end,
             terms: self.terms.clone(),
             compiled: limits.collect(),
+            index: self.index.clone(),
         }
     }
 }
@@ -197,8 +336,14 @@ impl FromIterator<(Terms, Compiled)> for OwnLimits {
             first_end: terms.iter().filter_map(|terms| terms.expires).min(),
             terms: terms.into(),
             compiled: compiled.into(),
+            index: None,
         }
     }
+}
+
+fn in_parts((terms, limit): (Terms, Option<Limit>)) -> (Terms, Compiled) {
+    let compiled = limit.map_or_else(OnceLock::new, |limit| Arc::new(limit).into());
+    (terms, compiled)
 }
 
 fn bit(base: u32) -> u64 {

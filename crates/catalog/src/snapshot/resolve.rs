@@ -247,7 +247,7 @@ fn push_own<'s>(
             }
         }
     }
-    for extra in org.extras_for(request, now, common) {
+    for extra in org.extras_on((lookup.routes, lookup.class), request, now, common) {
         stack.push(extra, org, request, lookup);
     }
     stack.sort();

@@ -123,7 +123,7 @@ impl Sets {
         if let Some(other) = other.filter(|_| !record.overrides.is_empty()) {
             let of_other = other.compile_org(record, None).replacements;
             let beside = of_other.iter().filter_map(|one| own.beside(&one, other));
-            entry.replacements = entry.replacements.with(beside);
+            entry.replacements = entry.replacements.with(beside, own.seed);
         }
         entry
     }
