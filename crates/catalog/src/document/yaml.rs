@@ -8,8 +8,10 @@ use super::lines::path_of;
 use super::node::{Node, Value};
 use super::problem::Problems;
 
-/// Nodes that are copied for anchors and aliases at most: a bound against documents made to explode.
-const MAX_COPIES: usize = 1_000_000;
+/// Bytes that are copied for anchors and aliases at most: a bound against documents made to explode.
+const MAX_COPIED_BYTES: usize = 64_000_000;
+/// What a node takes beside its text, about.
+const NODE_BYTES: usize = 64;
 /// Fields that one mapping may have: looking for repeats compares each with all before it.
 const MAX_FIELDS: usize = 1_000;
 const MAX_DEPTH: usize = 64;
@@ -79,7 +81,7 @@ struct Builder {
     root: Option<Node>,
     open: Vec<Open>,
     anchors: HashMap<usize, (Node, usize)>,
-    copies: usize,
+    copied_bytes: usize,
     documents: usize,
     problems: Problems,
     /// What comes next can't be told.
@@ -145,13 +147,13 @@ impl Builder {
                 None => {}
             },
             Event::Alias(anchor) => match self.anchors.get(&anchor) {
-                Some((_, size)) if self.copies + size > MAX_COPIES => {
+                Some((_, size)) if self.copied_bytes + size > MAX_COPIED_BYTES => {
                     self.give_up(line, "", "aliases make the document too large");
                 }
                 Some((node, size)) => {
                     // It stands where it is used; what is in it, where it is written.
                     let node = Node { line, ..node.clone() };
-                    self.copies += size;
+                    self.copied_bytes += size;
                     self.close(node, 0);
                 }
                 None => self.give_up(line, "", "refers to an anchor that is not complete"),
@@ -177,8 +179,8 @@ impl Builder {
     fn close(&mut self, node: Node, anchor: usize) {
         if anchor != 0 {
             let size = size(&node);
-            self.copies += size;
-            if self.copies > MAX_COPIES {
+            self.copied_bytes += size;
+            if self.copied_bytes > MAX_COPIED_BYTES {
                 return self.give_up(node.line, "", "anchors make the document too large");
             }
             self.anchors.insert(anchor, (node.clone(), size));
@@ -224,10 +226,12 @@ impl Builder {
     }
 }
 
+/// About how many bytes a node takes with all that is in it.
 fn size(node: &Node) -> usize {
-    1 + match &node.value {
-        Value::Scalar { .. } => 0,
-        Value::List(items) => items.iter().map(size).sum(),
-        Value::Map(items) => items.iter().map(|(_, node)| size(node)).sum(),
-    }
+    NODE_BYTES
+        + match &node.value {
+            Value::Scalar { text, .. } => text.len(),
+            Value::List(items) => items.iter().map(size).sum(),
+            Value::Map(items) => items.iter().map(|(name, node)| name.len() + size(node)).sum(),
+        }
 }

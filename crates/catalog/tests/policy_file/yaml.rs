@@ -122,6 +122,23 @@ fn aliases_of_aliases_do_not_explode() {
 }
 
 #[test]
+fn long_texts_do_not_explode() {
+    let long = "x".repeat(100_000);
+    // Of a text, of a field's name, and within a list.
+    for text in [
+        long.clone(),
+        format!("{{{long}: y}}"),
+        format!("[{long}, {long}]"),
+    ] {
+        let file = format!("a: &a {text}\nb: [{}]\n", "*a, ".repeat(900));
+        assert_refused(&file, "aliases make the document too large");
+    }
+    // What people write is far from it.
+    let reasons = format!("a: &a {}\nb: [{}]\n", "x".repeat(500), "*a, ".repeat(900));
+    assert!(parse_yaml(&reasons).is_ok());
+}
+
+#[test]
 fn anchors_within_anchors_do_not_explode() {
     let mut nested = String::new();
     for level in 0..60 {
