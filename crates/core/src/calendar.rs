@@ -26,13 +26,20 @@ pub enum Period {
 }
 
 impl Period {
-    /// The longest the period can be, for sizing and for what has no calendar at hand.
+    /// How long the period is if no clock is set back or ahead, in the longest month: for sizing and for what has no
+    /// calendar at hand.
     pub fn nominal_ns(self) -> u64 {
         match self {
             Self::Day => DAY_NS,
             Self::Week => 7 * DAY_NS,
             Self::Month | Self::BillingMonth => 31 * DAY_NS,
         }
+    }
+
+    /// No period is longer than that. Clocks are set back by an hour each autumn, by up to three when a place joins
+    /// another zone, and by a day where it comes to be on the other side of the date line.
+    pub fn longest_ns(self) -> u64 {
+        self.nominal_ns() + DAY_NS
     }
 }
 

@@ -285,6 +285,7 @@ impl Rule {
         match self.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => Nanos::from(self.kept_ns),
             Algorithm::SlidingCounter => 2 * window,
+            Algorithm::Quota(period) => Nanos::from(period.longest_ns()),
             _ => window,
         }
     }

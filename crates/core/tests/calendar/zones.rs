@@ -1,7 +1,7 @@
 //! Days, weeks and months in every zone, around every change of its clocks.
 
 use jiff::tz::TimeZone;
-use tollgate_core::{BillingAnchor, Calendar, Period};
+use tollgate_core::{Algorithm, BillingAnchor, Calendar, Period, Rule};
 
 use crate::reckoning::{Reckoning, asked, assert_whole};
 use crate::{DAY, HOUR, MINUTE, SECOND};
@@ -142,6 +142,29 @@ fn days_follow_each_other_in_the_oddest_zones() {
             assert_eq!(whole, reckoning.period(Period::Day, now), "in {name} at {now}");
             assert_eq!(whole.0, now, "in {name}");
             now = whole.1;
+        }
+    }
+}
+
+/// What was used in a period matters until its end, however long clocks make it.
+#[test]
+fn no_period_is_longer_than_its_counter_is_said_to_matter() {
+    let anchors = ["1970-01-01", "2020-03-29", "2020-10-25", "2019-12-31"];
+    let anchors = anchors.map(|date| BillingAnchor::Date(date.parse().expect("a date")));
+    for (name, zone, reckoning) in zones() {
+        let changes = reckoning.offsets.changes();
+        for change in changes.filter(|change| (0..FIRST_OF_2041).contains(change)) {
+            for (period, anchor) in PERIODS
+                .map(|period| (period, &BillingAnchor::First))
+                .into_iter()
+                .chain(anchors.iter().map(|anchor| (Period::BillingMonth, anchor)))
+            {
+                let calendar = Calendar { zone: &zone, anchor };
+                let rule = Rule::new(Algorithm::Quota(period), 1, None, period.nominal_ns());
+                let (start, end) = asked(&calendar, period, change);
+                let horizon = i128::try_from(rule.horizon_ns()).expect("a few weeks");
+                assert!(end - start <= horizon, "{period:?} in {name} around {change}");
+            }
         }
     }
 }
