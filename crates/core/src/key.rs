@@ -5,11 +5,6 @@
 //! would share one count: less is admitted, never more. Among ten million counters the chance that any two
 //! share the 96 bits a store keeps is below 10^-14 (docs/adr/0002-counter-keys.md).
 
-use std::hash::{BuildHasher, Hasher};
-
-use foldhash::SharedSeed;
-use foldhash::quality::SeedableRandomState;
-
 /// The secret under which ids are hashed: two words for each lane.
 #[derive(Debug, Clone, Copy)]
 pub struct KeySeed([u64; 4]);
@@ -56,17 +51,37 @@ impl KeySeed {
         )
     }
 
+    /// The same for longer ones, block by block, and once more at the end: what the last block makes of the others is not
+    /// spread over all bits yet. The last block begins before the one before it has ended, so that all are of one size.
     #[inline(never)]
+    #[expect(clippy::cast_possible_truncation, reason = "below 64")]
     fn long(&self, bytes: &[u8]) -> IdHash {
-        let shared = SharedSeed::global_random();
-        let lane = |seed: u64| {
-            let state = SeedableRandomState::with_seed(seed, shared);
-            let mut hasher = state.build_hasher();
-            hasher.write(bytes);
-            hasher.finish()
-        };
-        IdHash(lane(self.0[0]), lane(self.0[2]))
+        let [a, b, c, d] = self.0;
+        let turned = |word: u64| word.rotate_right((bytes.len() % 64) as u32);
+        let (one, two) = (turned(b), turned(d));
+        let (blocks, _) = bytes.as_chunks();
+        let before_last = bytes.len().saturating_sub(1) / BLOCK_BYTES;
+        let blocks = blocks.iter().take(before_last).chain(bytes.last_chunk());
+        let (mut first_lane, mut second_lane) = (a, c);
+        for block in blocks {
+            let (first, last) = words(block);
+            first_lane = folded(first ^ first_lane, last ^ one);
+            second_lane = folded(first ^ second_lane, last ^ two);
+        }
+        IdHash(
+            folded(first_lane ^ b, 0x9e37_79b9_7f4a_7c15),
+            folded(second_lane ^ d, 0xd1b5_4a32_d192_ed03),
+        )
     }
+}
+
+const BLOCK_BYTES: usize = 16;
+
+#[expect(clippy::cast_possible_truncation, reason = "it is taken apart")]
+#[inline]
+fn words(block: &[u8; BLOCK_BYTES]) -> (u64, u64) {
+    let both = u128::from_le_bytes(*block);
+    (both as u64, (both >> 64) as u64)
 }
 
 /// Each bit of a word spread over all of another.
@@ -79,7 +94,7 @@ const fn spread(word: u64) -> u64 {
 /// The first and the last bytes of a text of at most 16, which are all that it has.
 #[inline]
 fn ends(bytes: &[u8]) -> Option<(u64, u64)> {
-    if bytes.len() > 16 {
+    if bytes.len() > BLOCK_BYTES {
         return None;
     }
     if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
@@ -259,6 +274,26 @@ mod tests {
         }
     }
 
+    /// Nothing but the secret and the id goes into it, in whatever process.
+    #[test]
+    fn a_hash_is_the_same_everywhere() {
+        let seed = KeySeed::new(1, 2);
+        for (id, one, two) in [
+            ("", 0xaab3_5cdc_43b3_f422, 0x44b3_af75_27c8_f8b8),
+            ("acme", 0xf038_45bb_2fc4_6f2d, 0x5e6f_abef_4334_fe49),
+            ("0123456789abcdef", 0x934a_4714_aa82_4265, 0x6cfc_59af_9da3_bc7e),
+            ("0123456789abcdefg", 0x4baa_9441_bd2d_b149, 0xc3ff_d3ec_6603_2ed2),
+            (
+                "0123456789abcdef0123456789abcdef",
+                0x743c_1ce4_9c48_70b2,
+                0x8ad3_7c39_700b_39df,
+            ),
+        ] {
+            let IdHash(first, second) = seed.id(id.as_bytes());
+            assert_eq!((first, second), (one, two), "{id}: {first:#x}, {second:#x}");
+        }
+    }
+
     #[test]
     fn other_secrets_make_other_hashes() {
         for id in [
@@ -267,7 +302,8 @@ mod tests {
             b"acme",
             b"key-00000007",
             b"0123456789abcdef",
-            b"longer than that",
+            b"longer than that, by a little",
+            b"an id that is much longer than any that an org would think of for its keys, users or apps",
         ] {
             let hash = KeySeed::new(1, 2).id(id);
             for other in [KeySeed::new(2, 1), KeySeed::new(1, 3), KeySeed::new(3, 2)] {
