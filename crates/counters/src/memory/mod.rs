@@ -104,6 +104,12 @@ const SWEEP_WHEN_FULL: usize = 384;
 /// How many other shards are looked at then, if it is the store that is full.
 const SHARDS_WHEN_FULL: usize = 8;
 
+/// This part of all room is for shards that hold less than that part.
+const RESERVE: usize = 8;
+const LITTLE: usize = 64;
+/// Stores with less room have no reserve: a shard would be refused its second counter.
+const SMALL: usize = 4096;
+
 /// The locked shards of a stack.
 trait Locked {
     /// The shard of a home, which is among the locked ones.
@@ -132,8 +138,8 @@ impl Locked for Many<'_> {
 }
 
 impl MemoryStore {
-    /// A store that holds at most `capacity` counters, and at most half of that in any one shard, so that
-    /// one org can't use up the memory of all.
+    /// A store that holds at most `capacity` counters, and at most half of that in any one shard. The last eighth is for
+    /// shards that hold little, so that a few orgs can't use up the memory of all.
     pub fn new(capacity: usize) -> Self {
         let shards = (0..1 << SHARD_BITS).map(|_| Padded(Mutex::new(Front::default())));
         Self {
@@ -498,7 +504,14 @@ impl MemoryStore {
     }
 
     fn has_room(&self, shard: &Front) -> bool {
-        self.held.load(Ordering::Relaxed) < self.capacity && shard.weight() < self.capacity.div_ceil(2)
+        let (held, weight) = (self.held.load(Ordering::Relaxed), shard.weight());
+        let is_short = held >= self.capacity - self.capacity / RESERVE;
+        let most = if is_short && self.capacity >= SMALL {
+            self.capacity / LITTLE
+        } else {
+            self.capacity.div_ceil(2)
+        };
+        held < self.capacity && weight < most
     }
 
     /// Counts what a shard has come to hold, or no longer holds, since this was last done.
