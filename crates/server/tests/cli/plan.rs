@@ -317,6 +317,39 @@ fn a_bucket_that_holds_nothing_is_carried_by_no_limit() {
 }
 
 #[test]
+fn no_limit_is_proposed_that_a_policy_may_not_have() {
+    let file = |limit| {
+        let log = "algorithm: sliding_window_log, window: 1h";
+        format!("policies:\n  - {{id: log, scope: app, limit: {limit}, {log}}}\n")
+    };
+    // 27 in a second are 97,200 in an hour, 28 are more than a log remembers.
+    let most = plan(&file(100), &["--rate", "27", "--json"]).json(0);
+    assert_eq!(line(&most, "log")["needed"], 97_200);
+    assert_eq!(line(&most, "log")["carriedByNone"], false);
+    plan(&file(97_200), &["--rate", "27"]).expect(0);
+    let above = plan(&file(100), &["--rate", "28", "--json"]).json(0);
+    assert_eq!(line(&above, "log")["needed"], Value::Null);
+    assert_eq!(line(&above, "log")["carriedByNone"], true);
+    let shown = plan(&file(100), &["--rate", "28"]);
+    let shown = shown.expect(0);
+    assert!(
+        shown.contains("log carries this workload with no limit that it may have (at most 100,000)\n"),
+        "{shown}"
+    );
+    assert!(!shown.contains("would carry"), "{shown}");
+    let row = shown.lines().find(|line| line.starts_with("log ")).unwrap();
+    assert!(row.ends_with(" none"), "{shown}");
+    // Others may have more, but not without end.
+    let daily = "policies:\n  - {id: day, scope: org, limit: 5, window: month}\n";
+    let flags = ["--rate", "1000000000", "--apps", "1000000000"];
+    let shown = plan(daily, &flags);
+    assert!(
+        shown.expect(0).contains("(at most 999,999,999,999,999)\n"),
+        "{shown:?}"
+    );
+}
+
+#[test]
 fn rates_are_shown_however_small_and_large() {
     let weekly = "policies:\n  - {id: p, scope: app, limit: 1000, window: 7d}\n";
     let run = plan(weekly, &[]);

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use tollgate_catalog::model::Window;
 use tollgate_catalog::snapshot::Limit;
-use tollgate_core::{Algorithm, Nanos, Period, Rule};
+use tollgate_core::{Algorithm, MAX_LIMIT, MAX_LOG_LIMIT, Nanos, Period, Rule};
 
 use super::fading::Fading;
 use super::flow::{Flow, Moment};
@@ -49,7 +49,7 @@ impl Load {
         refused.map(|request| self.at(request).nanos)
     }
 
-    /// The least limit that never refuses a request; `None` if none is large enough.
+    /// The least limit that never refuses a request; `None` if none that a policy may have is large enough.
     pub(super) fn needs(self, limit: &Limit) -> Option<u64> {
         let most = self.in_window(limit.window);
         let needed = match Bucket::of(&limit.rule) {
@@ -66,7 +66,9 @@ impl Load {
                 }
             }
         };
-        u64::try_from(needed).ok()
+        u64::try_from(needed)
+            .ok()
+            .filter(|needed| *needed <= most_of(limit))
     }
 
     /// The first request that finds too little in a bucket that was full when the load began.
@@ -115,6 +117,14 @@ impl Load {
             Window::Length(length) => length.into(),
         };
         self.before_instant(length)
+    }
+}
+
+/// The largest limit that a policy of the same kind may have.
+pub(super) fn most_of(limit: &Limit) -> u64 {
+    match limit.rule.algorithm {
+        Algorithm::SlidingLog => MAX_LOG_LIMIT,
+        _ => MAX_LIMIT,
     }
 }
 

@@ -120,7 +120,7 @@ fn print(out: &mut impl Write, tier: &str, workload: Workload, forecast: &Foreca
             line.window.clone(),
             line.offered.shown(),
             line.runs_out.map_or_else(|| "never".to_owned(), elapsed),
-            line.needed.map_or_else(String::new, grouped),
+            line.needed.map_or_else(|| "none".to_owned(), grouped),
         ]);
     }
     write!(out, "\n{table}\n")?;
@@ -141,14 +141,20 @@ fn print(out: &mut impl Write, tier: &str, workload: Workload, forecast: &Foreca
         }
     }
     for line in forecast.lines.iter().filter(|line| line.runs_out.is_some()) {
-        if let Some(needed) = line.needed {
-            writeln!(
+        match line.needed {
+            Some(needed) => writeln!(
                 out,
                 "{} would carry this workload with {} in {}",
                 line.policy,
                 grouped(needed),
                 line.window
-            )?;
+            )?,
+            None => writeln!(
+                out,
+                "{} carries this workload with no limit that it may have (at most {})",
+                line.policy,
+                grouped(line.most)
+            )?,
         }
     }
     Ok(())
@@ -163,6 +169,7 @@ impl Forecast {
                 json!({
                     "policyId": line.policy, "scope": line.scope, "limit": line.limit, "window": line.window,
                     "offeredPerSecond": line.offered.number(), "needed": line.needed,
+                    "carriedByNone": line.needed.is_none(),
                     "runsOutAfterMs": line.runs_out.map(|after| u64::try_from(after / 1_000_000).unwrap_or(u64::MAX)),
                 })
             })

@@ -5,7 +5,7 @@ use tollgate_catalog::snapshot::Limit;
 use tollgate_core::{Mode, Nanos};
 
 use super::flow::Flow;
-use super::lasting::Load;
+use super::lasting::{Load, most_of};
 
 /// Who calls, how often and how long.
 #[derive(Debug, Clone, Copy)]
@@ -26,8 +26,10 @@ pub(super) struct Line {
     pub(super) offered: Flow,
     /// When it first refuses; `None` if never.
     pub(super) runs_out: Option<Nanos>,
-    /// The limit the workload needs.
+    /// The limit the workload needs; `None` if none would do.
     pub(super) needed: Option<u64>,
+    /// The largest limit that the policy may have.
+    pub(super) most: u64,
 }
 
 /// What becomes of all.
@@ -96,5 +98,6 @@ fn line(limit: &Limit, offered: Flow, hours: u64) -> Line {
         offered,
         runs_out: load.runs_out(limit),
         needed: load.needs(limit),
+        most: most_of(limit),
     }
 }
