@@ -46,6 +46,8 @@ struct Truth {
     carried_out: u32,
     misfortunes: u32,
     answers: Vec<Vec<u8>>,
+    /// It was taken back, and not answered since.
+    is_free: bool,
 }
 
 struct World {
@@ -74,16 +76,23 @@ impl World {
     fn arrive(&mut self, key: u8, takes: Micros) -> Result<(), String> {
         self.next += 1;
         let (by, claim) = (self.next, claim(key));
-        match self.ask(key, by, claim.clone()) {
-            Said::Done => {
+        let said = self.ask(key, by, claim.clone());
+        match said {
+            Said::Done | Said::Freed => {
+                let truth = self.truths.entry(key).or_default();
+                // Whoever has died with it has left nothing that says so.
+                let is_told = (said == Said::Freed) == truth.is_free || truth.misfortunes > 0;
+                if !is_told {
+                    return Err(format!("{said:?}, but free is {}", truth.is_free));
+                }
                 // A reply that was lost is asked for again.
-                if by.is_multiple_of(7) && self.ask(key, by, claim) != Said::Done {
+                if by.is_multiple_of(7) && self.ask(key, by, claim) != said {
                     return Err("its own claim is another's".to_owned());
                 }
                 let ends = self.now + takes;
                 self.under_way.push(UnderWay { key, by, ends });
             }
-            Said::Answered(lasts, answer) => {
+            Said::Answered(lasts, answer) | Said::AnsweredAnew(lasts, answer) => {
                 let truth = self.truths.entry(key).or_default();
                 if lasts > HOUR || !truth.answers.contains(&answer) {
                     return Err(format!("{answer:?} was never answered"));
@@ -108,12 +117,23 @@ impl World {
             let truth = self.truths.entry(key).or_default();
             truth.carried_out += 1;
             truth.answers.push(answer.clone());
+            truth.is_free = false;
             let keep = Act::Keep {
                 print: [key; 32],
                 answer,
                 lasts: HOUR,
             };
             self.ask(key, by, keep);
+        }
+    }
+
+    /// What was carried out is taken back, if it was answered and nobody is at it again.
+    fn free(&mut self, key: u8) {
+        if self.ask(key, 0, Act::Free) == Said::Done {
+            let truth = self.truths.entry(key).or_default();
+            truth.carried_out = 0;
+            truth.answers.clear();
+            truth.is_free = true;
         }
     }
 
@@ -152,13 +172,17 @@ fn run(seed: u64, bug: Option<Bug>) -> Result<u32, String> {
     for _ in 0..150 {
         world.now += dice.below(HOLD / 4);
         world.finish();
-        match dice.below(12) {
+        match dice.below(13) {
             0 => world.die(&mut dice),
             1 => {
                 // It is refused after all, and nothing was carried out.
                 if let Some(UnderWay { key, by, .. }) = world.under_way.pop() {
                     world.ask(key, by, Act::Forget);
                 }
+            }
+            12 => {
+                let key = u8::try_from(dice.below(5)).unwrap();
+                world.free(key);
             }
             2 => {
                 let key = u8::try_from(dice.below(5)).unwrap();

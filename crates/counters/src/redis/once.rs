@@ -29,6 +29,7 @@ pub fn encode_question(question: &Question, owner: &Owner, keys: &Keys, tag: &Ta
         Act::Claim { print, hold } => (1, *hold, (*print, &[][..])),
         Act::Keep { print, answer, lasts } => (2, *lasts, (*print, &answer[..])),
         Act::Forget => (3, 0, nothing),
+        Act::Free => (4, 0, nothing),
     };
     let mut doubles = Doubles::default();
     doubles.push(question.not_after);
@@ -47,13 +48,19 @@ pub fn decode_question(reply: Value) -> Result<Heard<Said>, Malformed> {
         0 => Said::Late,
         1 => Said::Lost,
         2 => Said::Done,
-        3 => {
+        what @ (3 | 7) => {
             let lasts = words.text()?;
-            let lasts = lasts.try_into().map_err(|_| Malformed)?;
-            Said::Answered(whole(lasts)?, words.text()?)
+            let lasts = whole(lasts.try_into().map_err(|_| Malformed)?)?;
+            let answer = words.text()?;
+            if what == 7 {
+                Said::AnsweredAnew(lasts, answer)
+            } else {
+                Said::Answered(lasts, answer)
+            }
         }
         4 => Said::Other,
         5 => Said::Busy,
+        6 => Said::Freed,
         _ => return Err(Malformed),
     };
     Ok(words.heard(said))

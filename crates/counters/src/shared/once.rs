@@ -49,6 +49,8 @@ pub enum Act {
     },
     /// It was not carried out after all.
     Forget,
+    /// What it was charged was given back: the key is free for another.
+    Free,
 }
 
 /// How much is remembered of an org.
@@ -69,8 +71,12 @@ pub enum Said {
     Lost,
     /// It is done.
     Done,
+    /// It is done, of a key that was free again: whoever remembers an answer to it is to forget that.
+    Freed,
     /// This was answered, and is told for so long yet.
     Answered(Micros, Vec<u8>),
+    /// The same, since the key was free again: whoever remembers another answer is to forget that.
+    AnsweredAnew(Micros, Vec<u8>),
     /// The key is another request's.
     Other,
     /// Somebody else has claimed it.

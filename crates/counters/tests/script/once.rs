@@ -40,6 +40,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (print(), lasts()).prop_map(|(print, hold)| Act::Claim { print, hold }),
         4 => (print(), answer, lasts()).prop_map(|(print, answer, lasts)| Act::Keep { print, answer, lasts }),
         1 => Just(Act::Forget),
+        2 => Just(Act::Free),
     ];
     prop_oneof![
         4 => prop_oneof![0..SECOND / 4, 0..2 * SECOND, Just(9_999), Just(10_000)].prop_map(Step::Pass),

@@ -32,11 +32,11 @@ pub(super) fn answer(
     };
     let keyed = match turn.done() {
         None => plane.claim_in_fleet(asked, turn, request.org, reply)?,
-        Some(Done::Asked(known)) => turn.hear_of_key(known, reply)?,
+        Some(Done::Asked(known)) => plane.hear_of_key(asked, turn, request.org, known, reply)?,
         Some(_) => return Ok(turn.say(reply)?),
     };
     let how = match keyed {
-        Keyed::Answered => return Ok(()),
+        Keyed::Answered | Keyed::OnRecord | Keyed::OtherOnRecord => return Ok(()),
         Keyed::Yes if commit == Commit::Charge => How::Held,
         Keyed::Yes | Keyed::No => How::Plain(commit),
     };

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::engine::Engine;
 use crate::names::lane_of_org;
 use crate::reservations::{
-    Actual, Bill, FleetId, Found, Keys, OrgMark, Records, Refund, Reservations, Unheard,
+    Actual, Bill, FleetId, FleetKey, Found, Keys, OrgMark, Records, Refund, Reservations, Unheard,
 };
 
 /// What it takes to give back what a fleet has on record.
@@ -109,6 +109,15 @@ impl Desk {
             Err(Said::Busy) => return Err(Problem::conflict("This check is being refunded.")),
             Err(_) => return Ok(None),
         };
+        // Before anything goes back: if this node dies in between, the check is charged for good, and not free for good.
+        let freed = match FleetKey::new(id.org.as_deref(), &key, &[], lane) {
+            Ok(fleet_key) => self.records.clone().free_key(fleet_key).await,
+            Err(_) => false,
+        };
+        if !freed {
+            self.records.release(&id, lane, claimed.by).await;
+            return Err(unheard(Unheard::NotDone));
+        }
         let actual = claimed.bill.nothing();
         let settled = Settled::of(&claimed.bill, &actual, &self.engine);
         let claimant = Claimant::default();

@@ -4,7 +4,7 @@ mod fleet;
 
 use std::sync::Arc;
 
-use tollgate_core::{Retry, Timestamp};
+use tollgate_core::{IdHash, Retry, Timestamp};
 
 use super::forwarded::only;
 use super::reply::Reply;
@@ -31,11 +31,37 @@ pub(super) enum Keyed {
     Yes,
     /// It was, and is answered.
     Answered,
+    /// It was, and is answered, unless the fleet says that it was refunded.
+    OnRecord,
+    /// The key was for another request, unless the fleet says that this was refunded.
+    OtherOnRecord,
+}
+
+impl Keyed {
+    /// What it comes to if the fleet has nothing to say about it.
+    fn alone(self) -> Result<Self, Problem> {
+        match self {
+            Self::No | Self::Yes | Self::Answered => Ok(self),
+            Self::OnRecord => Ok(Self::Answered),
+            Self::OtherOnRecord => Err(refused(&Claimed::Other)),
+        }
+    }
 }
 
 impl DataPlane {
     /// Claims the key of a request, if it has one and did not before it had to wait.
     pub(super) fn claim(
+        &self,
+        asked: &Asked<'_, '_>,
+        turn: &Turn,
+        org: OrgMark,
+        reply: &mut Reply,
+    ) -> Result<Keyed, Problem> {
+        self.claim_here(asked, turn, org, reply)?.alone()
+    }
+
+    /// The same by what this node knows, which is not all where a fleet has it on record.
+    fn claim_here(
         &self,
         asked: &Asked<'_, '_>,
         turn: &Turn,
@@ -52,8 +78,7 @@ impl DataPlane {
         }
         let key = std::str::from_utf8(key).ok();
         let key = good_key(key)?;
-        let parts = [asked.head.path.as_bytes(), asked.query(), asked.body];
-        let fingerprint = fingerprint(self.engine.seed(), &parts);
+        let fingerprint = self.fingerprint(asked);
         bounded(asked)?;
         match self.keys.claim(org, key, fingerprint, turn.now) {
             Claimed::New(claim) => {
@@ -65,8 +90,19 @@ impl DataPlane {
                 reply.repeat(&said);
                 Ok(Keyed::Answered)
             }
+            Claimed::OnRecord(None) => Ok(Keyed::OtherOnRecord),
+            Claimed::OnRecord(Some(said)) => {
+                reply.repeat(&said);
+                Ok(Keyed::OnRecord)
+            }
             claimed => Err(refused(&claimed)),
         }
+    }
+
+    /// By what a request is told from others, on this node.
+    fn fingerprint(&self, asked: &Asked<'_, '_>) -> IdHash {
+        let parts = [asked.head.path.as_bytes(), asked.query(), asked.body];
+        fingerprint(self.engine.seed(), &parts)
     }
 }
 
@@ -182,7 +218,7 @@ pub(crate) fn refused(claimed: &Claimed) -> Problem {
         Claimed::Full => Problem::unavailable(
             "No decision could be made: as many Idempotency-Keys are remembered as may be.",
         ),
-        Claimed::InFlight | Claimed::New(_) | Claimed::Done(_) => {
+        Claimed::InFlight | Claimed::New(_) | Claimed::Done(_) | Claimed::OnRecord(_) => {
             Problem::conflict("A request with this Idempotency-Key is being carried out.")
         }
     }

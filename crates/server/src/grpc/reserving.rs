@@ -246,23 +246,39 @@ impl RateLimiter {
             Whose::Settles(org) => org,
         };
         let fingerprint = fingerprint(seed, &[b"grpc", once.text]);
-        let claim = match self.plane.keys.claim(org, key, fingerprint, once.now) {
-            Claimed::New(claim) => claim,
+        let keys = &self.plane.keys;
+        let (mut claim, mut said) = (None, None);
+        match keys.claim(org, key, fingerprint, once.now) {
+            Claimed::New(new) => claim = Some(new),
             Claimed::Done(said) => return repeated(&said),
+            Claimed::OnRecord(known) => said = Some(known),
             claimed => return Err(refused(&claimed)),
-        };
+        }
         self.ask_leave(&once)?;
-        let in_fleet = match self.ask_fleet(&once, key).await {
-            None => None,
-            Some(Asked::Ours(claim)) => Some(claim),
-            Some(Asked::Answered(answered)) => {
+        let in_fleet = match (self.ask_fleet(&once, key).await, said) {
+            (None, None) => None,
+            (Some(Asked::Ours(in_fleet)), Some(_)) if in_fleet.was_freed() => {
+                match keys.claim_anew(org, key, fingerprint, once.now) {
+                    Claimed::New(new) => claim = Some(new),
+                    claimed => return Err(refused(&claimed)),
+                }
+                Some(in_fleet)
+            }
+            (Some(Asked::Answered(answered)), Some(said)) if !answered.anew => {
+                return said_here(said.as_deref());
+            }
+            (None | Some(Asked::Ours(_)), Some(said)) => return said_here(said.as_deref()),
+            (Some(Asked::Ours(in_fleet)), None) => Some(in_fleet),
+            (Some(Asked::Answered(answered)), _) => {
                 let answer = repeated(&answered.said)?;
                 let until = once.now.saturating_add(answered.lasts.as_nanos());
-                claim.keep(answered.said, Some(until), answered.undo);
+                if let Some(claim) = claim {
+                    claim.keep(answered.said, Some(until), answered.undo);
+                }
                 return Ok(answer);
             }
-            Some(Asked::Other) => return Err(refused(&Claimed::Other)),
-            Some(Asked::InFlight) => return Err(refused(&Claimed::InFlight)),
+            (Some(Asked::Other), _) => return Err(refused(&Claimed::Other)),
+            (Some(Asked::InFlight), _) => return Err(refused(&Claimed::InFlight)),
         };
         let mut kept = carry_out.await?;
         let said = Said {
@@ -274,7 +290,9 @@ impl RateLimiter {
         if let Some(telling) = both(kept.recording.take(), keeping) {
             telling.await;
         }
-        claim.keep(said, kept.until, kept.undo);
+        if let Some(claim) = claim {
+            claim.keep(said, kept.until, kept.undo);
+        }
         Ok(kept.answer)
     }
 
@@ -308,6 +326,11 @@ impl<M> Kept<M> {
 /// An answer that was given before.
 fn repeated<M: Message + Default>(said: &Said) -> Result<M, Problem> {
     M::decode(&*said.body).map_err(|_| refused(&Claimed::Other))
+}
+
+/// The same, by this node; there is none if it was given to another request.
+fn said_here<M: Message + Default>(said: Option<&Said>) -> Result<M, Problem> {
+    said.map_or_else(|| Err(refused(&Claimed::Other)), repeated)
 }
 
 fn opened(decision: CheckLimitResponse, open: Option<Opened>) -> ReserveResponse {

@@ -57,6 +57,17 @@ pub enum Undo {
     Done,
 }
 
+impl Undo {
+    /// Whether a fleet has it on record, so that any node may take it back.
+    fn is_on_record(&self) -> bool {
+        match self {
+            Self::Charge(bill) => bill.is_recorded(),
+            Self::Elsewhere => true,
+            Self::Nothing | Self::Free | Self::Done => false,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Org {
     entries: HashMap<IdHash, Entry>,
@@ -80,6 +91,9 @@ pub enum Claimed {
     New(Claim),
     /// It was, and this is the answer.
     Done(Arc<Said>),
+    /// The same of a check that a fleet has on record: another node may have refunded it. There is no answer if it was for
+    /// another request.
+    OnRecord(Option<Arc<Said>>),
     /// It was for another request.
     Other,
     /// Somebody is at it.
@@ -130,12 +144,16 @@ impl Keys {
         let mut shard = self.lock(org);
         let known = shard.entry(org).or_default();
         let mut dropped = Vec::new();
-        if known.entries.get(&key).is_some_and(|entry| entry.is_over(now)) {
+        if known.entries.get(&key).is_some_and(|entry| entry.is_free(now)) {
             dropped.extend(self.remove(known, key));
         }
         if let Some(entry) = known.entries.get(&key) {
+            let same = entry.fingerprint == fingerprint;
             return match &entry.state {
-                _ if entry.fingerprint != fingerprint => Claimed::Other,
+                State::Done(said) if entry.undo.is_on_record() => {
+                    Claimed::OnRecord(same.then(|| said.clone()))
+                }
+                _ if !same => Claimed::Other,
                 State::InFlight => Claimed::InFlight,
                 State::Done(said) => Claimed::Done(said.clone()),
             };
@@ -174,7 +192,30 @@ impl Keys {
         })
     }
 
-    /// Takes out what a check was charged that carried a key of an org, to give it back.
+    /// Claims a key that the fleet says is free again, whatever was answered to it.
+    pub fn claim_anew(
+        self: &Arc<Self>,
+        org: OrgMark,
+        key: &str,
+        fingerprint: IdHash,
+        now: Timestamp,
+    ) -> Claimed {
+        let hash = self.seed.id(key.as_bytes());
+        let mut shard = self.lock(org);
+        let known = shard.get_mut(&org);
+        let on_record = |known: &&mut Org| {
+            let entry = known.entries.get(&hash);
+            entry.is_some_and(|entry| entry.undo.is_on_record())
+        };
+        // What was charged, whoever has refunded it has given back, but for what is held here.
+        let dropped = known.filter(on_record).and_then(|known| self.remove(known, hash));
+        drop(shard);
+        self.leave(dropped.into_iter().collect(), now);
+        self.claim(org, key, fingerprint, now)
+    }
+
+    /// Takes out what a check was charged that carried a key of an org, to give it back. The key is free from then on; that
+    /// it was refunded is known until it is used again.
     pub fn refund(&self, org: OrgMark, key: &str, now: Timestamp) -> Refund {
         let key = self.seed.id(key.as_bytes());
         let mut shard = self.lock(org);
@@ -251,6 +292,11 @@ impl Entry {
     /// Whether its answer is not given any more.
     fn is_over(&self, now: Timestamp) -> bool {
         !matches!(self.state, State::InFlight) && self.until <= now
+    }
+
+    /// Whether its key may be used for another request.
+    fn is_free(&self, now: Timestamp) -> bool {
+        self.is_over(now) || matches!(self.undo, Undo::Done)
     }
 
     fn is_old(&self, now: Timestamp) -> bool {

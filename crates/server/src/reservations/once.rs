@@ -55,6 +55,8 @@ pub struct Answered {
     pub lasts: Duration,
     /// What can be taken back of it here.
     pub undo: Undo,
+    /// The key was free again before: what was answered to it earlier holds no longer.
+    pub anew: bool,
 }
 
 /// A key that is claimed for a request in all of a fleet; without an answer, it is as if it had never been.
@@ -62,6 +64,8 @@ pub struct FleetClaim {
     records: Records,
     key: FleetKey,
     kept: bool,
+    /// The key was free again: what was answered to it was refunded.
+    freed: bool,
 }
 
 impl FleetKey {
@@ -86,26 +90,32 @@ impl FleetKey {
 impl Records {
     /// Claims a key in all of the fleet.
     pub async fn claim_key(self, key: FleetKey) -> Asked {
-        let claim = FleetClaim {
+        let mut claim = FleetClaim {
             records: self,
             key,
             kept: false,
+            freed: false,
         };
         let hold = micros(HOLD);
         let print = claim.key.print;
-        match claim.ask(Act::Claim { print, hold }).await {
-            Some(Heard::Answered(lasts, answer)) => match read(&answer) {
-                Some((said, undo)) => {
-                    claim.leave();
-                    Asked::Answered(Answered {
-                        said,
-                        lasts: Duration::from_micros(lasts),
-                        undo,
-                    })
+        let heard = claim.ask(Act::Claim { print, hold }).await;
+        let anew = matches!(heard, Some(Heard::AnsweredAnew(..)));
+        match heard {
+            Some(Heard::Answered(lasts, answer) | Heard::AnsweredAnew(lasts, answer)) => {
+                match read(&answer) {
+                    Some((said, undo)) => {
+                        claim.leave();
+                        Asked::Answered(Answered {
+                            said,
+                            lasts: Duration::from_micros(lasts),
+                            undo,
+                            anew,
+                        })
+                    }
+                    // A node of another version has written it.
+                    None => Asked::Ours(claim),
                 }
-                // A node of another version has written it.
-                None => Asked::Ours(claim),
-            },
+            }
             Some(Heard::Other) => {
                 claim.leave();
                 Asked::Other
@@ -114,12 +124,36 @@ impl Records {
                 claim.leave();
                 Asked::InFlight
             }
+            Some(Heard::Freed) => {
+                claim.freed = true;
+                Asked::Ours(claim)
+            }
             Some(Heard::Done | Heard::Late | Heard::Lost) | None => Asked::Ours(claim),
+        }
+    }
+
+    /// Frees a key whose check is refunded, and says whether that is done.
+    pub async fn free_key(self, key: FleetKey) -> bool {
+        let freeing = FleetClaim {
+            records: self,
+            key,
+            kept: true,
+            freed: false,
+        };
+        match freeing.ask(Act::Free).await {
+            // A slot that has lost its memory knows of no answer.
+            Some(Heard::Done | Heard::Lost) => true,
+            Some(_) | None => false,
         }
     }
 }
 
 impl FleetClaim {
+    /// Whether the key was free again since it was last answered.
+    pub fn was_freed(&self) -> bool {
+        self.freed
+    }
+
     /// What makes the fleet keep an answer for so long. Where that is not to be waited for, it is sent, and nothing is left.
     pub fn keep(
         mut self,

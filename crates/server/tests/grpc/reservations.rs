@@ -205,3 +205,21 @@ fn over_grpc_another_node_gives_the_same_answer() {
     }
     comes_to(&nodes[0], "org", 49);
 }
+
+#[test]
+fn over_grpc_a_refund_frees_the_key() {
+    let redis = servers::Server::start();
+    let nodes = fleet(&redis);
+    let [a, b] = nodes.each_ref().map(Asker::of);
+    let first = a.check(check(7, Some("k"))).unwrap();
+    assert_eq!(b.check(check(7, Some("k"))).unwrap(), first);
+    let refund = json!({"orgId": "acme", "idempotencyKey": "k"}).to_string();
+    let refunded = nodes[1].ask("POST", "/v1/refund").body(refund.as_str()).send();
+    assert_eq!(refunded.status, 200);
+    comes_to(&nodes[0], "org", 50);
+    let again = a.check(check(8, Some("k"))).unwrap();
+    for asker in [&a, &b] {
+        assert_eq!(asker.check(check(8, Some("k"))).unwrap(), again);
+    }
+    comes_to(&nodes[1], "org", 42);
+}

@@ -193,14 +193,13 @@ fn another_node_refunds_a_check() {
     let (acme, check) = (json!({"orgId": "acme"}), json!({"orgId": "acme", "cost": 20}));
     let refund = json!({"orgId": "acme", "idempotencyKey": "k-1"});
     b.post("/v1/refund", &refund).problem(404);
-    let first = a.post_keyed("/v1/check", "k-1", &check).expect(200);
+    a.post_keyed("/v1/check", "k-1", &check).expect(200);
     comes_to(&b, "org", &acme, 80);
     assert_eq!(b.post("/v1/refund", &refund).expect(200)["refundedCost"], 20);
     for node in [&a, &b] {
         node.post("/v1/refund", &refund).problem(410);
     }
     comes_to(&b, "org", &acme, 100);
-    assert_eq!(a.post_keyed("/v1/check", "k-1", &check).expect(200), first);
     // A reservation's key is no check's.
     a.post_keyed("/v1/reserve", "k-2", &check).expect(200);
     let other = json!({"orgId": "acme", "idempotencyKey": "k-2"});

@@ -132,7 +132,6 @@ fn what_was_repeated_is_refunded_once() {
     assert_eq!(b.post("/v1/refund", &refund).expect(200)["refundedCost"], 20);
     for node in [&a, &b] {
         node.post("/v1/refund", &refund).problem(410);
-        assert_eq!(node.post_keyed("/v1/check", "k", &acme(20)).expect(200), first);
     }
     comes_to(&b, "org", &acme(0), 100);
     // What was not charged is nobody's loss.
@@ -141,6 +140,35 @@ fn what_was_repeated_is_refunded_once() {
     b.post_keyed("/v1/check", "dry", &dry).expect(200);
     let refund = json!({"orgId": "acme", "idempotencyKey": "dry"});
     assert_eq!(b.post("/v1/refund", &refund).expect(200)["refundedCost"], 0);
+}
+
+#[test]
+fn a_refund_frees_the_key_on_every_node() {
+    let redis = servers::Server::start();
+    let [a, b] = nodes(&redis, &exact(100, "closed"));
+    let refund = json!({"orgId": "acme", "idempotencyKey": "k"});
+    // Both remember the answer, and one hears of the refund.
+    let first = a.post_keyed("/v1/check", "k", &acme(20)).expect(200);
+    assert_eq!(b.post_keyed("/v1/check", "k", &acme(20)).expect(200), first);
+    b.post("/v1/refund", &refund).expect(200);
+    comes_to(&a, "org", &acme(0), 100);
+    // Whichever is asked charges it anew, once, and both give that answer.
+    let again = told(&a.post_keyed("/v1/check", "k", &acme(30)));
+    assert_eq!(again.0, 200);
+    for node in [&a, &b] {
+        assert_eq!(told(&node.post_keyed("/v1/check", "k", &acme(30))), again);
+        node.post_keyed("/v1/check", "k", &acme(20)).problem(422);
+    }
+    comes_to(&b, "org", &acme(0), 70);
+    // The refund is of that check now, once.
+    assert_eq!(a.post("/v1/refund", &refund).expect(200)["refundedCost"], 30);
+    b.post("/v1/refund", &refund).problem(410);
+    comes_to(&b, "org", &acme(0), 100);
+    assert_eq!(
+        b.post_keyed("/v1/check", "k", &acme(20)).expect(200)["allowed"],
+        true
+    );
+    comes_to(&a, "org", &acme(0), 80);
 }
 
 #[test]

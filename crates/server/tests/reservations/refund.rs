@@ -1,6 +1,6 @@
 //! A check that is taken back.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::{Server, file_of, hourly};
 
@@ -11,7 +11,7 @@ fn a_check_is_refunded_once() {
     let body = json!({"orgId": "acme", "cost": 20});
     let refund = json!({"orgId": "acme", "idempotencyKey": "k-1"});
     server.post("/v1/refund", &refund).problem(404);
-    let first = server.post_keyed("/v1/check", "k-1", &body).expect(200);
+    server.post_keyed("/v1/check", "k-1", &body).expect(200);
     assert_eq!(server.left("org", &body), 30);
     server
         .post("/v1/refund", &json!({"orgId": "other", "idempotencyKey": "k-1"}))
@@ -24,9 +24,46 @@ fn a_check_is_refunded_once() {
     for policy in ["org", "bucket"] {
         assert_eq!(server.left(policy, &body), 50);
     }
-    // The check's key is still the check's.
-    assert_eq!(server.post_keyed("/v1/check", "k-1", &body).expect(200), first);
+}
+
+#[test]
+fn a_refund_frees_the_key_for_the_next_try() {
+    let server = Server::start(&file_of(&[hourly("org", "org", 50, "")]), &[]);
+    let body = json!({"orgId": "acme", "cost": 20});
+    let check = |body: &Value| server.post_keyed("/v1/check", "k-1", body);
+    let refund = || server.post("/v1/refund", &json!({"orgId": "acme", "idempotencyKey": "k-1"}));
+    check(&body).expect(200);
+    refund().expect(200);
+    // Tried again it is charged as any, and a retry of that is the same.
+    let again = check(&body).expect(200);
+    assert_eq!(server.left("org", &body), 30);
+    assert_eq!(check(&body).expect(200), again);
+    assert_eq!(server.left("org", &body), 30);
+    // A refund is of the latest check with the key, once.
+    assert_eq!(refund().expect(200)["refundedCost"], 20);
+    refund().problem(410);
     assert_eq!(server.left("org", &body), 50);
+    // Free is free: it may be another request's, and that may be denied.
+    check(&json!({"orgId": "acme", "cost": 50})).expect(200);
+    check(&body).problem(422);
+    assert_eq!(refund().expect(200)["refundedCost"], 50);
+    server
+        .post("/v1/check", &json!({"orgId": "acme", "cost": 40}))
+        .expect(200);
+    check(&body).expect(429);
+    assert_eq!(server.left("org", &json!({"orgId": "acme"})), 10);
+}
+
+#[test]
+fn a_refund_that_is_sent_again_with_its_own_key_takes_nothing_of_the_next_try() {
+    let server = Server::start(&file_of(&[hourly("org", "org", 50, "")]), &[]);
+    let body = json!({"orgId": "acme", "cost": 20});
+    let refund = json!({"orgId": "acme", "idempotencyKey": "k-1"});
+    server.post_keyed("/v1/check", "k-1", &body).expect(200);
+    let done = server.post_keyed("/v1/refund", "r-1", &refund).expect(200);
+    server.post_keyed("/v1/check", "k-1", &body).expect(200);
+    assert_eq!(server.post_keyed("/v1/refund", "r-1", &refund).expect(200), done);
+    assert_eq!(server.left("org", &body), 30);
 }
 
 #[test]

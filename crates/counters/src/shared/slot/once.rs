@@ -25,7 +25,21 @@ struct Entry {
     until: Micros,
     by: Token,
     print: Print,
-    answer: Option<Vec<u8>>,
+    state: State,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// Somebody is at it, perhaps since it was free again.
+    Claimed {
+        anew: bool,
+    },
+    Answered {
+        answer: Vec<u8>,
+        anew: bool,
+    },
+    /// What was answered holds no longer.
+    Free,
 }
 
 impl Slot {
@@ -44,41 +58,77 @@ impl Slot {
         let Question { key, by, .. } = question;
         let entry = self.keys.entries.get(key);
         let known = entry.filter(|entry| now < entry.until && !twice);
+        let (is_free, anew) = known.map_or((false, false), |entry| {
+            let anew = match entry.state {
+                State::Claimed { anew } | State::Answered { anew, .. } => anew,
+                State::Free => false,
+            };
+            (entry.state == State::Free, anew)
+        });
+        let is_claim = matches!(question.act, Act::Claim { .. });
         match (&question.act, known) {
+            (Act::Free, Some(entry)) if matches!(entry.state, State::Claimed { .. }) => return Said::Busy,
+            (Act::Free, _) | (_, None) => {}
+            (Act::Claim { .. }, _) if is_free => {}
             (Act::Claim { print, .. }, Some(entry)) if entry.print != *print => return Said::Other,
-            (Act::Claim { .. }, Some(entry)) if entry.answer.is_some() => {
-                let answer = entry.answer.clone().unwrap_or_default();
-                return Said::Answered(entry.until - now, answer);
+            (
+                Act::Claim { .. },
+                Some(Entry {
+                    until,
+                    state: State::Answered { answer, anew },
+                    ..
+                }),
+            ) => {
+                let (lasts, answer) = (until - now, answer.clone());
+                return if *anew {
+                    Said::AnsweredAnew(lasts, answer)
+                } else {
+                    Said::Answered(lasts, answer)
+                };
             }
-            (_, Some(entry)) if entry.by != *by => return Said::Busy,
+            (_, Some(entry)) if is_free || entry.by != *by => return Said::Busy,
             _ => {}
         }
-        let (print, lasts, answer) = match &question.act {
-            Act::Claim { print, hold } => (*print, *hold, None),
-            Act::Keep { print, answer, lasts } => (*print, *lasts, Some(answer.clone())),
-            Act::Forget => {
-                if known.is_some_and(|entry| entry.answer.is_none()) {
-                    self.keys.remove(*key);
-                }
-                return Said::Done;
+        let kept = question.room.kept;
+        let (print, lasts, state) = match &question.act {
+            Act::Claim { print, hold } => {
+                let anew = is_free || anew;
+                (*print, *hold, State::Claimed { anew })
             }
+            Act::Keep { print, answer, lasts } => {
+                let answer = answer.clone();
+                (*print, *lasts, State::Answered { answer, anew })
+            }
+            Act::Free => ([0; 32], kept, State::Free),
+            Act::Forget => match known.map(|entry| &entry.state) {
+                Some(State::Claimed { anew: true }) => ([0; 32], kept, State::Free),
+                Some(State::Claimed { anew: false }) => {
+                    self.keys.remove(*key);
+                    return Said::Done;
+                }
+                _ => return Said::Done,
+            },
         };
-        let since = known.map_or(now, |entry| entry.since);
-        let is_new = known.is_none();
+        let is_new = known.is_none() || is_free && is_claim;
+        let since = known.filter(|_| !is_new).map_or(now, |entry| entry.since);
+        let said = match state {
+            State::Claimed { anew: true } => Said::Freed,
+            _ => Said::Done,
+        };
         self.keys.remove(*key);
         let entry = Entry {
             since,
             until: now + lasts,
             by: *by,
             print,
-            answer,
+            state,
         };
         self.keys.entries.insert(*key, entry);
         self.keys.ages.insert((since, *key));
         if is_new {
             self.keys.make_way(question.room, now);
         }
-        Said::Done
+        said
     }
 }
 

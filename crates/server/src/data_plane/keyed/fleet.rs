@@ -25,14 +25,14 @@ impl DataPlane {
         let Some(key) = only(asked.head, "idempotency-key")? else {
             return Ok(Keyed::No);
         };
-        let keyed = self.claim(asked, turn, OrgMark::of(self.engine.seed(), org), reply)?;
-        if keyed != Keyed::Yes || turn.has_leave.get() {
-            return Ok(keyed);
+        let keyed = self.claim_here(asked, turn, OrgMark::of(self.engine.seed(), org), reply)?;
+        if matches!(keyed, Keyed::No | Keyed::Answered) || turn.has_leave.get() {
+            return Ok(keyed.alone()?);
         }
         let key = std::str::from_utf8(key).unwrap_or_default();
         let parts = [b"http", asked.head.path.as_bytes(), asked.query(), asked.body];
         let Some(asking) = self.ask_fleet(turn.snapshot(), org, key, &parts, turn.now) else {
-            return Ok(keyed);
+            return Ok(keyed.alone()?);
         };
         self.ask_leave(org, turn.now)?;
         turn.has_leave.set(true);
@@ -56,25 +56,81 @@ impl DataPlane {
     }
 }
 
-impl Turn {
+impl DataPlane {
     /// Goes on with what the fleet knows of the key.
-    pub(in super::super) fn hear_of_key(&self, known: Known, reply: &mut Reply) -> Result<Keyed, Problem> {
+    pub(in super::super) fn hear_of_key(
+        &self,
+        asked: &Asked<'_, '_>,
+        turn: &Turn,
+        org: Option<&str>,
+        known: Known,
+        reply: &mut Reply,
+    ) -> Result<Keyed, Problem> {
         match known {
             Known::Ours(claim) => {
-                let mut underway = self.underway.take().unwrap_or_default();
-                underway.in_fleet = Some(claim);
-                self.underway.set(Some(underway));
-                Ok(Keyed::Yes)
+                let keyed = self.claim_freed(asked, turn, org, claim.was_freed(), reply)?;
+                if keyed == Keyed::Yes {
+                    let mut underway = turn.underway.take().unwrap_or_default();
+                    underway.in_fleet = Some(claim);
+                    turn.underway.set(Some(underway));
+                }
+                Ok(keyed)
+            }
+            // What this node has answered itself it repeats, whatever others have since its store forgot it.
+            Known::Answered(answered) if !answered.anew && !turn.has_claim() => {
+                let org = OrgMark::of(self.engine.seed(), org);
+                self.claim(asked, turn, org, reply)
             }
             Known::Answered(answered) => {
                 reply.repeat(&answered.said);
-                let until = self.now.saturating_add(answered.lasts.as_nanos());
-                self.keep(reply, Some(until), answered.undo);
+                let until = turn.now.saturating_add(answered.lasts.as_nanos());
+                turn.keep(reply, Some(until), answered.undo);
                 Ok(Keyed::Answered)
             }
             Known::Other => Err(refused(&Claimed::Other)),
             Known::InFlight => Err(refused(&Claimed::InFlight)),
         }
+    }
+
+    /// Claims on this node what the fleet has left to it. What this node has answered holds, unless it was refunded.
+    fn claim_freed(
+        &self,
+        asked: &Asked<'_, '_>,
+        turn: &Turn,
+        org: Option<&str>,
+        freed: bool,
+        reply: &mut Reply,
+    ) -> Result<Keyed, Problem> {
+        let org = OrgMark::of(self.engine.seed(), org);
+        let keyed = self.claim_here(asked, turn, org, reply)?;
+        if !freed || !matches!(keyed, Keyed::OnRecord | Keyed::OtherOnRecord) {
+            return keyed.alone();
+        }
+        reply.clear();
+        let key = only(asked.head, "idempotency-key")?;
+        let key = key
+            .and_then(|key| std::str::from_utf8(key).ok())
+            .unwrap_or_default();
+        let fingerprint = self.fingerprint(asked);
+        match self.keys.claim_anew(org, key, fingerprint, turn.now) {
+            Claimed::New(claim) => {
+                let mut underway = turn.underway.take().unwrap_or_default();
+                underway.claim = Some(claim);
+                turn.underway.set(Some(underway));
+                Ok(Keyed::Yes)
+            }
+            claimed => Err(refused(&claimed)),
+        }
+    }
+}
+
+impl Turn {
+    /// Whether this node has claimed the key for it.
+    fn has_claim(&self) -> bool {
+        let underway = self.underway.take();
+        let has = underway.as_ref().is_some_and(|underway| underway.claim.is_some());
+        self.underway.set(underway);
+        has
     }
 
     /// Keeps the answer, once the fleet has what it is to have of it.
