@@ -111,7 +111,9 @@ impl<'s> Stack<'s> {
         lookup: &Lookup<'s, '_, '_>,
     ) {
         let (org, common) = (lookup.org, lookup.common);
-        for (ended, own) in org.replacements.ended(now) {
+        let horizons = self.limits.iter().map(|limit| limit.rule.horizon_ns());
+        let longest = horizons.max().unwrap_or(0);
+        for (ended, own) in org.replacements.ended(now, longest, common) {
             let whose = own.terms.who.includes(request);
             let own = own.limit(common);
             let here = self.limits.iter().position(|limit| limit.id == own.id);

@@ -10,7 +10,7 @@ mod tests;
 use std::sync::{Arc, OnceLock};
 
 use smallvec::SmallVec;
-use tollgate_core::{KeySeed, Timestamp};
+use tollgate_core::{KeySeed, Nanos, Timestamp};
 
 use super::common::Common;
 use super::limit::{Limit, Routes};
@@ -100,6 +100,10 @@ pub(super) struct OwnLimits {
     compiled: Box<[Compiled]>,
     /// Where to look, if there are many.
     index: Option<Arc<Index>>,
+    /// Where those are that end, by when they do.
+    endings: Arc<[u32]>,
+    /// The longest that a count of one of these can matter, once somebody has asked.
+    longest: OnceLock<Nanos>,
 }
 
 /// One of them.
@@ -291,11 +295,29 @@ impl OwnLimits {
         self.first_end.is_some_and(|first| first <= now)
     }
 
-    /// Those that have ended, and when they did.
-    pub(super) fn ended(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, OwnLimit<'_>)> {
-        self.iter().filter_map(move |own| {
-            let ended = own.terms.expires.filter(|ends| *ends <= now)?;
-            Some((ended, own))
+    /// Those that have ended so lately that they may matter to limits whose counts do for so long, and when they did.
+    pub(super) fn ended<'e>(
+        &'e self,
+        now: Timestamp,
+        others: Nanos,
+        common: &'e Common,
+    ) -> impl Iterator<Item = (Timestamp, OwnLimit<'e>)> {
+        let end_of = |place: u32| self.terms[place as usize].expires;
+        let over = |place: &u32| end_of(*place).is_some_and(|ends| ends <= now);
+        let ended = &self.endings[..self.endings.partition_point(over)];
+        let longest = others.max(self.longest(common));
+        let ended = ended.iter().rev().filter_map(move |place| {
+            let own = self.at(*place as usize);
+            Some((own.terms.expires?, own))
+        });
+        ended.take_while(move |(ended, _)| now < ended.saturating_add(longest))
+    }
+
+    fn longest(&self, common: &Common) -> Nanos {
+        *self.longest.get_or_init(|| {
+            let ending = self.endings.iter().map(|place| self.at(*place as usize));
+            let horizons = ending.map(|own| own.limit(common).rule.horizon_ns());
+            horizons.max().unwrap_or(0)
         })
     }
 
@@ -323,6 +345,8 @@ impl OwnLimits {
             terms: self.terms.clone(),
             compiled: limits.collect(),
             index: self.index.clone(),
+            endings: self.endings.clone(),
+            longest: OnceLock::new(),
         }
     }
 }
@@ -331,12 +355,18 @@ impl FromIterator<(Terms, Compiled)> for OwnLimits {
     fn from_iter<I: IntoIterator<Item = (Terms, Compiled)>>(limits: I) -> Self {
         let (terms, compiled): (Vec<Terms>, Vec<Compiled>) = limits.into_iter().unzip();
         let bases = terms.iter().filter_map(|terms| terms.base);
+        let numbered = (0..).zip(&terms);
+        let ending = numbered.filter_map(|(place, terms)| Some((terms.expires?, place)));
+        let mut ending: Vec<(Timestamp, u32)> = ending.collect();
+        ending.sort_unstable();
         Self {
             bases: bases.fold(0, |bits, base| bits | bit(base)),
             first_end: terms.iter().filter_map(|terms| terms.expires).min(),
             terms: terms.into(),
             compiled: compiled.into(),
             index: None,
+            endings: ending.into_iter().map(|(_, place)| place).collect(),
+            longest: OnceLock::new(),
         }
     }
 }
