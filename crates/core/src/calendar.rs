@@ -36,7 +36,7 @@ impl Period {
         }
     }
 
-    /// No period is longer than that. Clocks are set back by an hour each autumn, by up to three when a place joins
+    /// No period is longer than that. Clocks are set back by an hour each autumn, by up to seven when a place joins
     /// another zone, and by a day where it comes to be on the other side of the date line.
     pub fn longest_ns(self) -> u64 {
         self.nominal_ns() + DAY_NS
