@@ -4,6 +4,9 @@
 //! change where an override comes and goes.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/draw.rs"]
+mod draw;
+
 use std::collections::HashMap;
 
 use tollgate::engine::Engine;
@@ -12,6 +15,8 @@ use tollgate_catalog::model::{KeptOverride, Org, OrgRecord, Reset, Who};
 use tollgate_catalog::parse_policy_set;
 use tollgate_core::{Algorithm, BillingAnchor, Calendar, Cell, KeySeed, Retry, Rule, Timestamp};
 use tollgate_counters::Commit;
+
+use draw::Draw;
 
 const SECOND: u64 = 1_000_000_000;
 const HOUR: u64 = 3_600;
@@ -22,19 +27,6 @@ const SLOW: &str = "policies: [{id: key, scope: key, limit: 10, window: 30d}]";
 
 fn seconds(at: u64) -> Timestamp {
     Timestamp::from_nanos(at * SECOND)
-}
-
-/// The same numbers for the same seed.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(0x5851_f42d_4c95_7f2d)
-            .wrapping_add(0x1405_7b7e_f767_814f);
-        (self.0 >> 33) % bound
-    }
 }
 
 /// A server whose org `acme` has overrides that come and go.

@@ -4,6 +4,9 @@
 //! burst beyond what has flowed back since, by whatever rate was in force.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/draw.rs"]
+mod draw;
+
 use tollgate::engine::Engine;
 use tollgate_catalog::Request;
 use tollgate_catalog::model::{KeptOverride, Org, OrgRecord};
@@ -11,24 +14,13 @@ use tollgate_catalog::parse_policy_set;
 use tollgate_core::{KeySeed, Timestamp};
 use tollgate_counters::Commit;
 
+use draw::Draw;
+
 const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1_700_000_000 * SECOND;
 const BURST: u64 = 100;
 /// In which a limit flows back.
 const WINDOW: u64 = 10 * SECOND;
-
-/// The same numbers for the same seed.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(0x5851_f42d_4c95_7f2d)
-            .wrapping_add(0x1405_7b7e_f767_814f);
-        (self.0 >> 33) % bound
-    }
-}
 
 /// What a bucket owes, in parts of a token, and since when by which limit it flows back.
 struct Judge {

@@ -82,7 +82,7 @@ mod tests {
         for pairs in [
             &[][..],
             &[("org", &*no_id)],
-            &[("cost", "much")],
+            &[("endpoint", "/%zz")],
             &[("path", &*long)],
         ] {
             assert!(Name::new("edge", pairs).request().is_err(), "{pairs:?}");

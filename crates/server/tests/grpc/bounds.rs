@@ -225,6 +225,10 @@ fn large_answers_that_nobody_takes_are_not_kept() {
     stream
         .write_all(&frame(SETTINGS, 0, 0, &[0, 4, 0, 0, 0, 0]))
         .unwrap();
+    // Its own, and that it has heard of both of ours: from here on they hold.
+    for _ in 0..3 {
+        read_until(&mut stream, SETTINGS);
+    }
     let before = memory(&server);
     for number in 0..40_u32 {
         let id = 2 * number + 1;

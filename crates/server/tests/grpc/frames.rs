@@ -71,6 +71,7 @@ pub fn read_until(stream: &mut TcpStream, wanted: u8) -> Vec<u8> {
         if head[3] == wanted {
             return payload;
         }
+        assert!(head[3] != GOAWAY, "the connection ends: {payload:?}");
     }
 }
 
