@@ -12,11 +12,12 @@
 -- Reply  what came of it; now and began, doubles; of what was answered, for how long it is told yet, a double, and the answer
 --
 -- The keys are a hash. A value has until when it counts and what is known of the key (doubles), who asked, for which request,
--- and the answer. A key whose request was taken back is free, and known to be: another may claim it, and hears so. It counts in whatever generation: what was answered once was answered. Ages are a sorted set, by when each
--- was claimed; the oldest make way. Both go when nothing was written for two hours, which is longer than any of them counts.
+-- and the answer. A key whose request was taken back is free, and known to be: another may claim it, and hears so. It
+-- counts in whatever generation: what was answered once was answered. Ages are a sorted set, by when each was claimed; the
+-- oldest make way. Both go when nothing was written for two hours, which is longer than any of them counts.
 --
--- Keeps: while a key is claimed or answered and not free again, nobody else is told to carry a request out with it; an org has so many keys and
--- no more; nothing is written without an expiry.
+-- Keeps: while a key is claimed or answered and not free again, nobody else is told to carry a request out with it; an
+-- org has so many keys and no more; nothing is written without an expiry.
 
 local key, by, print = ARGV[3], ARGV[4], ARGV[5]
 local act, lasts, kept, most = read('<dddd', args, at)
