@@ -7,6 +7,7 @@
 pub mod document;
 pub mod foreign;
 pub mod model;
+pub mod pinned;
 mod policy_file;
 pub mod repository;
 mod request;

@@ -4,10 +4,12 @@ use std::fmt::Write;
 
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
-use tollgate_core::{Algorithm, Anchor, Mode, Rule};
+use tollgate_core::{Algorithm, Anchor, Mode, Period, Rule};
 
-use super::policy::{Policy, PolicyMode, Zone};
+use super::descriptor_path::DescriptorPath;
+use super::policy::{Descriptor, Policy, PolicyMode, Zone};
 use super::window::Window;
+use crate::pinned::{self, quoted};
 
 impl Policy {
     /// All that makes its counts its own, but for the [era](Self::since). Limit and burst are left out: a change of
@@ -35,7 +37,7 @@ impl Policy {
             (None, true) => ("quota", "", Some(&self.pattern)),
             (None, false) => ("policy ", self.id.as_str(), Some(&self.pattern)),
         };
-        let _ = write!(name, "{kind}{given}\0{:?}\0", values.algorithm());
+        let _ = write!(name, "{kind}{given}\0{}\0", written(values.algorithm()));
         if let Some(window) = values.window {
             let _ = write!(name, "{window}");
         }
@@ -49,13 +51,17 @@ impl Policy {
             let scope = self.required_scope.as_deref().unwrap_or_default();
             let mut descriptors = self.descriptors.clone();
             descriptors.sort_by(|one, other| one.name.cmp(&other.name));
-            let _ = write!(name, "\0{route}\0{scope}\0{descriptors:?}");
+            let _ = write!(name, "\0{route}\0{scope}\0");
+            write_descriptors(&descriptors, &mut name);
             if let Some(path) = &self.path {
-                let _ = write!(name, "\0{path:?}");
+                name.push('\0');
+                write_path(path, &mut name);
             }
         }
         if dimensions.contains(&super::Dimension::Ip) {
-            let _ = write!(name, "\0{:?}{:?}", values.ipv4_prefix, values.ipv6_prefix);
+            name.push('\0');
+            pinned::optional(values.ipv4_prefix, &mut name);
+            pinned::optional(values.ipv6_prefix, &mut name);
         }
         name
     }
@@ -121,4 +127,52 @@ impl Policy {
             "ipv6Prefix": values.ipv6_prefix,
         })
     }
+}
+
+// What stands below is part of names that are fixed for ever (`pinned`), whatever types and fields are called by now.
+
+fn written(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::TokenBucket => "TokenBucket",
+        Algorithm::LeakyBucket => "LeakyBucket",
+        Algorithm::FixedWindow(Anchor::Epoch) => "FixedWindow(Epoch)",
+        Algorithm::FixedWindow(Anchor::First) => "FixedWindow(First)",
+        Algorithm::SlidingLog => "SlidingLog",
+        Algorithm::SlidingCounter => "SlidingCounter",
+        Algorithm::Quota(Period::Day) => "Quota(Day)",
+        Algorithm::Quota(Period::Week) => "Quota(Week)",
+        Algorithm::Quota(Period::Month) => "Quota(Month)",
+        Algorithm::Quota(Period::BillingMonth) => "Quota(BillingMonth)",
+    }
+}
+
+fn write_descriptors(descriptors: &[Descriptor], name: &mut String) {
+    pinned::listed(['[', ']'], descriptors, name, |wanted, name| {
+        name.push_str("Descriptor { name: ");
+        quoted(&wanted.name, name);
+        name.push_str(", value: ");
+        quoted(&wanted.value, name);
+        let _ = write!(name, ", prefix: {} }}", wanted.prefix);
+    });
+}
+
+fn write_path(path: &DescriptorPath, name: &mut String) {
+    name.push_str("DescriptorPath { domain: ");
+    quoted(&path.domain, name);
+    name.push_str(", entries: ");
+    pinned::listed(['[', ']'], &path.entries, name, |entry, name| {
+        name.push_str("DescriptorEntry { key: ");
+        quoted(&entry.key, name);
+        name.push_str(", value: ");
+        match &entry.value {
+            Some(value) => {
+                name.push_str("Some(");
+                quoted(value, name);
+                name.push(')');
+            }
+            None => name.push_str("None"),
+        }
+        name.push_str(" }");
+    });
+    name.push_str(" }");
 }

@@ -1,11 +1,12 @@
 //! What a limit counts together.
 
+use std::cmp::Ordering;
 use std::fmt;
 
 use crate::document::{Node, Problems, Value};
 
 /// One thing a request has that counts can be kept by.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Dimension {
     /// Everything together.
     Global,
@@ -57,6 +58,34 @@ impl Dimension {
     /// Whether it means something only within an org.
     pub fn within_org(&self) -> bool {
         matches!(self, Self::Org | Self::App | Self::Key | Self::User)
+    }
+}
+
+impl Dimension {
+    /// Its place in the order of dimensions. Names of counters go by that order, so it stays as it is.
+    fn rank(&self) -> (u8, &str) {
+        match self {
+            Self::Global => (0, ""),
+            Self::Endpoint => (1, ""),
+            Self::Ip => (2, ""),
+            Self::Org => (3, ""),
+            Self::App => (4, ""),
+            Self::Key => (5, ""),
+            Self::User => (6, ""),
+            Self::Descriptor(name) => (7, name),
+        }
+    }
+}
+
+impl Ord for Dimension {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Dimension {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -446,7 +446,7 @@ impl Limit {
 }
 
 /// The name of a count, and its era if that is not the first.
-fn counter_name(name: String, since: u64) -> String {
+pub(super) fn counter_name(name: String, since: u64) -> String {
     match since {
         0 => name,
         since => format!("{name}\0since {since}"),

@@ -104,3 +104,6 @@ fn cut(hash: Sha256) -> CounterName {
     name.copy_from_slice(&hash.finalize()[..16]);
     name
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use axum::http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
+use tollgate_catalog::pinned;
 use tollgate_catalog::repository::Claim;
 
 use super::answer::{Answer, Answered};
@@ -21,7 +22,14 @@ impl Ask {
         };
         let key = good_key(key)?;
         let query: std::collections::BTreeMap<_, _> = self.query.iter().collect();
-        let mut whole = format!("{}\n{query:?}\n", self.route);
+        let mut whole = format!("{}\n", self.route);
+        pinned::texts(
+            query
+                .into_iter()
+                .map(|(name, value)| (name.as_str(), value.as_str())),
+            &mut whole,
+        );
+        whole.push('\n');
         whole.push_str(&String::from_utf8_lossy(&self.body));
         let fingerprint = SecretHash::of(&whole).to_string();
         let repository = self.plane.catalogue.repository();

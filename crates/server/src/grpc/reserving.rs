@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tollgate_catalog::pinned;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
@@ -351,6 +352,13 @@ fn canonical(what: &[u8], request: &CheckLimitRequest) -> Vec<u8> {
     let mut rest = request.clone();
     let costs: BTreeMap<_, _> = std::mem::take(&mut rest.costs).into_iter().collect();
     let descriptors: BTreeMap<_, _> = std::mem::take(&mut rest.descriptors).into_iter().collect();
-    let maps = format!("{costs:?} {descriptors:?}");
+    let mut maps = String::new();
+    pinned::numbers(costs.iter().map(|(unit, cost)| (unit.as_str(), *cost)), &mut maps);
+    maps.push(' ');
+    let descriptors = descriptors.iter();
+    pinned::texts(
+        descriptors.map(|(name, value)| (name.as_str(), value.as_str())),
+        &mut maps,
+    );
     [what, maps.as_bytes(), &rest.encode_to_vec()].join(&0)
 }
