@@ -15,4 +15,4 @@ pub mod route;
 pub mod snapshot;
 
 pub use policy_file::parse_policy_set;
-pub use request::{Request, RequestError};
+pub use request::{MAX_COST, Request, RequestError};

@@ -4,9 +4,13 @@ use std::fmt;
 use std::net::IpAddr;
 
 use smallvec::SmallVec;
+use tollgate_core::MAX_LIMIT;
 
 use crate::model::check_id;
 use crate::route::{Endpoint, EndpointError};
+
+/// The maximum cost of one request, in any unit: as much as the largest limit admits.
+pub const MAX_COST: u64 = MAX_LIMIT;
 
 /// What is known of a request. Every part is optional.
 #[derive(Debug, Clone, Default)]
@@ -87,6 +91,15 @@ impl<'a> Request<'a> {
             Some(Err(problem)) => Err(RequestError::new(field, problem)),
             _ => Ok(id),
         }
+    }
+
+    /// Checks a cost against [`MAX_COST`].
+    #[inline]
+    pub fn checked_cost(field: &'static str, cost: u64) -> Result<u64, RequestError> {
+        if cost > MAX_COST {
+            return Err(RequestError::new(field, format!("must be at most {MAX_COST}")));
+        }
+        Ok(cost)
     }
 
     /// Reads the address. One that carries an IPv4 address inside an IPv6 one is that IPv4 address.

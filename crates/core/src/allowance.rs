@@ -15,8 +15,8 @@ pub struct Allowance {
     pub low: u8,
 }
 
-/// The largest ceiling. Limits are far below; soft quotas that count past it wait for nothing.
-const MOST: u64 = (1 << 56) - 1;
+/// The maximum count of a quota that a ledger keeps. Limits are far below. Soft quotas stop counting there.
+pub const MAX_COUNT: u64 = (1 << 56) - 1;
 
 /// What an exchange with the ledger came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +67,7 @@ impl Allowance {
     }
 
     fn word(self) -> u64 {
-        self.ceiling.min(MOST) << 8 | u64::from(self.low & 63) << 1 | 1
+        self.ceiling.min(MAX_COUNT) << 8 | u64::from(self.low & 63) << 1 | 1
     }
 }
 
@@ -138,7 +138,11 @@ impl Cell {
         let back = chunk.owed.saturating_sub(overspent);
         let back = if end == chunk.end { back } else { 0 };
         let held = chunk.granted.saturating_add(unspent).saturating_add(back);
-        let count = chunk.mark.saturating_sub(held).saturating_add(more);
+        let count = chunk
+            .mark
+            .saturating_sub(held)
+            .saturating_add(more)
+            .min(MAX_COUNT);
         let allowance = Allowance {
             ceiling: chunk.mark,
             low: chunk.low,
@@ -232,6 +236,24 @@ mod tests {
         assert_eq!((cell.count(), cell.unspent()), (4, 1));
         assert!(Allowance::of(cell).unwrap().covers(4, 1));
         assert!(!Allowance::of(cell).unwrap().covers(4, 2));
+    }
+
+    #[test]
+    fn a_count_stops_at_its_maximum() {
+        let mark = MAX_COUNT - 10;
+        let mut cell = charged(Cell::default().topped_up(&chunk(mark, 0)), 1_000);
+        for _ in 0..5 {
+            let told = Chunk {
+                owed: 1_000,
+                ..chunk(MAX_COUNT, 0)
+            };
+            cell = cell.topped_up(&told);
+            assert_eq!(
+                (cell.count(), cell.unspent(), cell.overspent()),
+                (MAX_COUNT, 0, 0)
+            );
+            cell = charged(cell, 1_000);
+        }
     }
 
     #[test]

@@ -33,12 +33,16 @@ pub(crate) fn advance(rule: &Rule, cell: Cell, now: Timestamp, overdraw: bool) -
 
 #[inline]
 pub(crate) fn fits(rule: &Rule, cell: Cell, cost: u64) -> bool {
-    cell.debt() + u128::from(cost) * u128::from(rule.window_ns) <= capacity(rule)
+    cell.debt()
+        .saturating_add(u128::from(cost) * u128::from(rule.window_ns))
+        <= capacity(rule)
 }
 
 #[inline]
 pub(crate) fn charge(rule: &Rule, cell: Cell, cost: u64) -> Cell {
-    let owed = cell.debt() + u128::from(cost) * u128::from(rule.window_ns);
+    let owed = cell
+        .debt()
+        .saturating_add(u128::from(cost) * u128::from(rule.window_ns));
     Cell::owing(owed.min(MAX_DEBT), cell.as_of())
 }
 
@@ -69,7 +73,9 @@ pub(crate) fn reset(rule: &Rule, cell: Cell, now: Timestamp) -> Nanos {
 
 /// The time until `cost` fits; the caller has checked that it fits at all.
 pub(crate) fn wait(rule: &Rule, cell: Cell, cost: u64, now: Timestamp) -> Nanos {
-    let owed = cell.debt() + u128::from(cost) * u128::from(rule.window_ns);
+    let owed = cell
+        .debt()
+        .saturating_add(u128::from(cost) * u128::from(rule.window_ns));
     lag(cell, now) + drain_time(rule, owed.saturating_sub(capacity(rule)))
 }
 

@@ -21,7 +21,7 @@ pub mod stack;
 mod throttle;
 mod time;
 
-pub use allowance::{Allowance, Chunk};
+pub use allowance::{Allowance, Chunk, MAX_COUNT};
 pub use calendar::{BillingAnchor, Calendar, Period};
 pub use cell::Cell;
 pub use decision::{Decision, Retry};

@@ -168,7 +168,7 @@ impl<'a> CheckBody<'a> {
                 .map(Endpoint::parse)
                 .transpose()
                 .map_err(RequestError::from)?,
-            cost: self.cost.unwrap_or(1),
+            cost: Request::checked_cost("cost", self.cost.unwrap_or(1))?,
             ..Request::default()
         };
         if let Some(secret) = text(self.api_key.as_ref()) {
@@ -184,7 +184,8 @@ impl<'a> CheckBody<'a> {
         if let Some(Pairs(costs)) = &self.costs {
             bounded("costs", costs.len())?;
             for (unit, cost) in costs {
-                request.costs.push((checked("costs", unit)?, *cost));
+                let cost = Request::checked_cost("costs", *cost)?;
+                request.costs.push((checked("costs", unit)?, cost));
             }
         }
         if let Some(Pairs(descriptors)) = &self.descriptors {

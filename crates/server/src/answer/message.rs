@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tollgate_catalog::model::{Dimension, Window};
-use tollgate_core::{MAX_LIMIT, Nanos, Period, Retry};
+use tollgate_core::{Nanos, Period, Retry};
 
 use crate::engine::Checked;
 
@@ -37,7 +37,7 @@ pub fn denial_message(checked: &Checked<'_>) -> String {
             let _ = write!(
                 message,
                 "The request costs {}, more than the {} that this {whose}'s {what}{on} can ever hold (policy {}).",
-                cost(level.cost),
+                grouped(level.cost),
                 grouped(limit.rule.capacity),
                 limit.id
             );
@@ -53,7 +53,7 @@ pub fn denial_message(checked: &Checked<'_>) -> String {
                     message,
                     "This {whose} has only {} left of its {used}{on}, and the request costs {}",
                     grouped(left),
-                    cost(level.cost)
+                    grouped(level.cost)
                 ),
             };
             let _ = write!(message, " (policy {}). Try again in {}", limit.id, duration(wait));
@@ -66,14 +66,6 @@ pub fn denial_message(checked: &Checked<'_>) -> String {
         }
     }
     message
-}
-
-/// What a request costs. Beyond the largest limit nobody looks at how far.
-fn cost(cost: u64) -> String {
-    if cost > MAX_LIMIT {
-        return format!("more than {}", grouped(MAX_LIMIT));
-    }
-    grouped(cost)
 }
 
 fn whose(dimensions: &[Dimension]) -> String {

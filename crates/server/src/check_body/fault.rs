@@ -17,8 +17,11 @@ const FIELDS: [(&str, &str); 14] = [
     ("endpoint", "must be text"),
     ("apiKey", "must be text"),
     ("scopes", "must be a list of texts"),
-    ("cost", "must be a whole number"),
-    ("costs", "must be an object of whole numbers, each name once"),
+    ("cost", "must be a whole number up to 999999999999999"),
+    (
+        "costs",
+        "must be an object of whole numbers up to 999999999999999, each name once",
+    ),
     ("descriptors", "must be an object of texts, each name once"),
     ("dryRun", "must be true or false"),
     ("ttlMs", "must be a whole number"),

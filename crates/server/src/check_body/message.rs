@@ -163,6 +163,8 @@ mod tests {
             match (&message, CheckMessage::read(Fields::of(&bytes))) {
                 (Ok(message), Ok(read)) => prop_assert_eq!(shown(read.body), shown(CheckBody::from(message))),
                 (Err(_), Err(_)) => {}
+                // Prost does not look at the type of a map's field.
+                (Ok(_), Err(error)) if format!("{error:?}").contains("wire type") => {}
                 (prost, read) => prop_assert!(false, "{prost:?} {read:?} of {bytes:x?}"),
             }
         }

@@ -169,7 +169,8 @@ pub(super) async fn reserved(ask: &Ask, org: &str) -> HashMap<(LedgerName, u64),
         .reserved(org, clock::now(), fleets.is_none());
     let mut all = fleets.unwrap_or_default();
     for (quota, cost) in own {
-        *all.entry(quota).or_default() += cost;
+        let known: &mut u64 = all.entry(quota).or_default();
+        *known = known.saturating_add(cost);
     }
     all
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::Snapshot;
-use tollgate_catalog::{Request, RequestError};
+use tollgate_catalog::{MAX_COST, Request, RequestError};
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
@@ -180,9 +180,15 @@ pub(crate) fn read_caller<'r>(
         ..Request::new()
     };
     if let Some(cost) = header("x-tollgate-cost")? {
-        let problem = || bad(&RequestError::new("x-tollgate-cost", "must be a whole number"));
+        let problem = || {
+            RequestError::new(
+                "x-tollgate-cost",
+                format!("must be a whole number up to {MAX_COST}"),
+            )
+        };
         let digits = cost.bytes().all(|byte| byte.is_ascii_digit());
-        request.cost = cost.parse().ok().filter(|_| digits).ok_or_else(problem)?;
+        let cost = cost.parse().ok().filter(|cost| digits && *cost <= MAX_COST);
+        request.cost = cost.ok_or_else(|| bad(&problem()))?;
     }
     if let Some(secret) = secret {
         identify(&mut request, secret, Some(snapshot), now).map_err(|error| match error {

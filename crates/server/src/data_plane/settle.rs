@@ -142,6 +142,13 @@ pub(crate) fn actual(bill: &Bill, cost: Option<u64>, costs: Vec<(Box<str>, u64)>
         let detail = format!("`actualCosts` names `{unit}`, which was not reserved.");
         return Err(Problem::bad_request(detail));
     }
+    for (field, cost) in cost
+        .iter()
+        .map(|cost| ("actualCost", *cost))
+        .chain(costs.iter().map(|(_, cost)| ("actualCosts", *cost)))
+    {
+        Request::checked_cost(field, cost).map_err(|error| Problem::bad_request(format!("{error}.")))?;
+    }
     Ok(Actual {
         cost: cost.unwrap_or(bill.cost()),
         costs,

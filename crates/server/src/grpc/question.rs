@@ -1,9 +1,9 @@
 //! A check that was read: what is asked, and how the answer is to look.
 
-use tollgate_catalog::Request as Check;
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::Snapshot;
+use tollgate_catalog::{MAX_COST, Request as Check};
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
@@ -63,7 +63,7 @@ impl<'r> Question<'r> {
                         _ => check.endpoint = Some(Endpoint::parse(text).ok()?),
                     }
                 }
-                (8, Value::Number(cost)) => check.cost = cost,
+                (8, Value::Number(cost)) if cost <= MAX_COST => check.cost = cost,
                 (11, Value::Number(dry_run)) => self.commit = commit(dry_run != 0),
                 (13, Value::Number(with_headers)) => self.with_headers = with_headers != 0,
                 _ => return None,
@@ -113,7 +113,8 @@ mod tests {
         let ip = text(&["192.0.2.1", "::1", "::ffff:192.0.2.1"]);
         let endpoint = text(&["GET /v1/a", "/V1//b/../c", "/é"]);
         let flags = any::<(Option<bool>, Option<bool>)>();
-        let rest = (ip, endpoint, any::<Option<u64>>(), flags);
+        let cost = proptest::option::of(0..=MAX_COST);
+        let rest = (ip, endpoint, cost, flags);
         (id(), id(), id(), id(), rest).prop_map(|(org_id, app_id, key_id, user_id, rest)| {
             let (ip, endpoint, cost, (dry_run, with_headers)) = rest;
             CheckLimitRequest {
@@ -136,7 +137,7 @@ mod tests {
         let wrong = text(&["", "a\tb", "a\u{85}b", "192.0.2", "GET x"]);
         (any::<u8>(), wrong).prop_map(|(field, wrong)| {
             let mut other = CheckLimitRequest::default();
-            match field % 10 {
+            match field % 11 {
                 0 => other.org_id = wrong,
                 1 => other.user_id = wrong,
                 2 => other.ip = wrong,
@@ -146,6 +147,7 @@ mod tests {
                 6 => other.idempotency_key = wrong,
                 7 => other.app_id = Some("x".repeat(300)),
                 8 => other.costs.extend([("unit".to_owned(), 1)]),
+                9 => other.cost = Some(MAX_COST + 1 + u64::from(field)),
                 _ => other
                     .descriptors
                     .extend([("name".to_owned(), "value".to_owned())]),

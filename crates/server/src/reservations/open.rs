@@ -185,7 +185,8 @@ impl Reservations {
             .filter(|open| now < open.until && (recorded || !open.bill.is_recorded()))
             .flat_map(|open| open.bill.quotas())
         {
-            *reserved.entry((name, end)).or_default() += cost;
+            let known: &mut u64 = reserved.entry((name, end)).or_default();
+            *known = known.saturating_add(cost);
         }
         reserved
     }

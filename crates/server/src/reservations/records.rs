@@ -90,7 +90,8 @@ impl Records {
         let listed = timeout(PATIENCE, self.carrier.listed(org)).await.ok()?.ok()?;
         let mut reserved = HashMap::new();
         for (name, end, cost) in listed.iter().flat_map(|listed| quotas(listed)) {
-            *reserved.entry((name, end)).or_default() += cost;
+            let known: &mut u64 = reserved.entry((name, end)).or_default();
+            *known = known.saturating_add(cost);
         }
         Some(reserved)
     }

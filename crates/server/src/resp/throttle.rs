@@ -1,5 +1,6 @@
 //! `CL.THROTTLE key max_burst count period [quantity]`, answered as redis-cell does.
 
+use tollgate_catalog::MAX_COST;
 use tollgate_core::{NoThrottle, Throttled};
 
 use super::reply::Reply;
@@ -21,6 +22,9 @@ pub(super) fn read<'w>(words: &[&'w [u8]]) -> Result<Throttling<'w>, String> {
         *number = whole(word)?;
     }
     let [burst, count, period_s, tokens] = read;
+    if tokens > MAX_COST {
+        return Err(format!("Cell error: The quantity must be at most {MAX_COST}"));
+    }
     Ok(Throttling {
         key,
         burst,

@@ -157,7 +157,7 @@ impl Bucket {
         let mut held = 0;
         for (charge, unused) in self.lots.abandon() {
             charge.leave(plane);
-            held += unused;
+            held = unused.saturating_add(held);
         }
         left.leave(&self.name, held, until, clock::steady());
     }

@@ -3,7 +3,7 @@
 use tollgate_catalog::model::{Dimension, Policy, Scope, Values, Window, check_id};
 use tollgate_catalog::route::Endpoint;
 use tollgate_catalog::snapshot::{Limit, Snapshot};
-use tollgate_catalog::{Request, RequestError};
+use tollgate_catalog::{MAX_COST, Request, RequestError};
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
@@ -219,7 +219,17 @@ fn read_part<'r>(
     let hits = descriptor
         .hits_addend
         .unwrap_or(request.hits_addend.max(1).into());
-    check.cost = check.cost.saturating_mul(hits);
+    let cost = check.cost.saturating_mul(hits);
+    // Of what is given back nothing beyond what was used goes back anyway.
+    let checked = if descriptor.is_negative_hits {
+        Ok(cost.min(MAX_COST))
+    } else {
+        Request::checked_cost("cost", cost)
+    };
+    check.cost = checked.map_err(|error| {
+        let message = format!("times the hits {}", error.message);
+        bad(&RequestError { message, ..error })
+    })?;
     let own = match descriptor.limit {
         Some(limit) => Some(Box::new(own_limit(limit, &check, snapshot)?)),
         None => None,
@@ -266,10 +276,19 @@ fn read_entry<'r>(key: &'r str, value: &'r str, check: &mut Request<'r>) -> Resu
             check.endpoint = Some(Endpoint::parse(value).map_err(|error| bad(&error.into()))?);
         }
         "endpoint" => bounded("value", value)?,
-        "cost" => check.cost = value.parse().unwrap_or(check.cost),
+        "cost" if is_number(value) => {
+            let cost = value.parse().unwrap_or(u64::MAX);
+            check.cost = Request::checked_cost("cost", cost).map_err(|error| bad(&error))?;
+        }
         _ => {}
     }
     Ok(())
+}
+
+/// Whether a value is a whole number, however large.
+fn is_number(value: &str) -> bool {
+    let digits = value.strip_prefix('+').unwrap_or(value);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 fn id<'r>(field: &'static str, value: &'r str) -> Result<Option<&'r str>, Problem> {

@@ -227,3 +227,37 @@ fn a_batch_with_an_invalid_item_charges_nothing() {
     assert_eq!(status.code(), Code::InvalidArgument);
     assert_eq!(server.left("org", &json!({"orgId": "acme", "appId": "web"})), 5);
 }
+
+#[test]
+fn a_cost_beyond_the_bound_is_no_check() {
+    let server = Server::start(&file_of(&[hourly("org", "org", 5, "")]), &[]);
+    let asker = Asker::of(&server);
+    let beyond = 1_000_000_000_000_000;
+    let of = |cost: Option<u64>, costs: &[(&str, u64)]| CheckLimitRequest {
+        org_id: Some("acme".to_owned()),
+        cost,
+        costs: costs
+            .iter()
+            .map(|(unit, cost)| ((*unit).to_owned(), *cost))
+            .collect(),
+        ..CheckLimitRequest::default()
+    };
+    for check in [
+        of(Some(beyond), &[]),
+        of(Some(u64::MAX), &[]),
+        of(None, &[("tokens", beyond)]),
+    ] {
+        for status in [
+            asker.check(check.clone()).unwrap_err(),
+            asker.check_all(vec![of(None, &[]), check.clone()]).unwrap_err(),
+        ] {
+            assert_eq!(status.code(), Code::InvalidArgument);
+            assert!(
+                status.message().contains("must be at most 999999999999999"),
+                "{status:?}"
+            );
+        }
+    }
+    // Nothing of that was charged.
+    assert_eq!(server.left("org", &serde_json::json!({"orgId": "acme"})), 5);
+}

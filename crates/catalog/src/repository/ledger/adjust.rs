@@ -1,5 +1,7 @@
 //! Corrections of what was used, by hand and in the audit.
 
+use tollgate_core::MAX_COUNT;
+
 use super::{Kept, LedgerName, hex, kept, signed};
 use crate::repository::database::in_time;
 use crate::repository::turn::Turn;
@@ -85,9 +87,10 @@ impl Repository {
                 return Ok(Corrected::TooMuch(known));
             }
         };
-        let used = used.saturating_add(reserved);
+        let used = used.saturating_add(reserved).min(MAX_COUNT);
         let mut after = before.clone();
-        after.row.mark = (before.row.mark - before.row.used).saturating_add(used);
+        let held = before.row.mark.saturating_sub(before.row.used);
+        after.row.mark = held.saturating_add(used).min(MAX_COUNT);
         after.row.used = used;
         let done = Corrected::Done(Box::new([before.clone(), after.clone()]));
         if correcting.dry_run {

@@ -1,6 +1,6 @@
 //! A row of the ledger, and what becomes of it in an exchange. Pure: no database, no clock.
 
-use tollgate_core::Timestamp;
+use tollgate_core::{MAX_COUNT, Timestamp};
 
 /// What a counter is called: the same on every node and in every version.
 pub type LedgerName = [u8; 16];
@@ -144,7 +144,10 @@ impl Row {
     pub fn settle(&mut self, unsettled: &Unsettled, now: Timestamp) -> bool {
         let runs = self.generation == unsettled.generation && !self.is_over(now);
         if runs {
-            let raised = self.mark.saturating_add_signed(unsettled.mark.max(0));
+            let raised = self
+                .mark
+                .saturating_add_signed(unsettled.mark.max(0))
+                .min(MAX_COUNT);
             self.used = self.used.saturating_add_signed(unsettled.used).min(raised);
             self.mark = raised.saturating_add_signed(unsettled.mark.min(0)).max(self.used);
         }
@@ -170,7 +173,7 @@ impl Row {
         // What was spent before anything was known was spent in the period that is counted now.
         if ask.generation == self.generation || ask.generation == 0 {
             owed = ask.owes;
-            self.mark = self.mark.saturating_add(owed);
+            self.mark = self.mark.saturating_add(owed).min(MAX_COUNT);
             self.used = self.used.saturating_add(ask.spent).min(self.mark);
             self.used = self.used.saturating_sub(ask.unused);
             self.mark = self.mark.saturating_sub(ask.gives).max(self.used);
@@ -364,6 +367,20 @@ mod tests {
         };
         let told = row.exchange(&owing, u64::MAX, at(1), false);
         assert_eq!((told.owed, told.granted, row.mark, row.used), (120, 0, 120, 120));
+    }
+
+    #[test]
+    fn what_is_used_stops_at_its_maximum() {
+        let mut row = Row::default();
+        for _ in 0..3 {
+            let owing = Ask {
+                spent: u64::MAX,
+                owes: u64::MAX,
+                ..ask(1, 1)
+            };
+            let told = row.exchange(&owing, u64::MAX, at(1), false);
+            assert_eq!((told.granted, row.mark, row.used), (0, MAX_COUNT, MAX_COUNT));
+        }
     }
 
     #[test]

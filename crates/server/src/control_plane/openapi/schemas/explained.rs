@@ -1,6 +1,7 @@
 //! Checks that are explained, and the effective policies of an org.
 
 use serde_json::{Value, json};
+use tollgate_catalog::MAX_COST;
 
 use super::object::{Object, flag, list, of, one_of, text};
 use super::source;
@@ -18,7 +19,7 @@ fn number() -> Value {
 }
 
 fn cost() -> Value {
-    json!({"type": "integer", "minimum": 0, "maximum": u64::MAX})
+    json!({"type": "integer", "minimum": 0, "maximum": MAX_COST})
 }
 
 fn endpoint() -> Value {
