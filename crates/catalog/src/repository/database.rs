@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::RepositoryError;
 use super::address::{Address, Backend};
+use super::ledger::RefusedUsage;
 
 /// How many connections a node has at most.
 const CONNECTIONS: u32 = 8;
@@ -41,6 +42,8 @@ pub struct Repository {
     pub(super) address: Arc<Address>,
     /// Fired by this process's writes, for a database that does not tell.
     pub(super) written: watch::Sender<i64>,
+    /// Usage that the database refused, until somebody reports it.
+    pub(super) refused_usage: Arc<Mutex<Vec<RefusedUsage>>>,
 }
 
 // The URL may hold a password, so it is left out.
@@ -84,6 +87,7 @@ impl Repository {
             pool: options.connect_lazy_with(address.options.clone()),
             address: Arc::new(address),
             written: watch::Sender::new(0),
+            refused_usage: Arc::default(),
         })
     }
 

@@ -32,7 +32,7 @@ pub use database::Repository;
 pub use idempotency::{Claim, Claimed, Once};
 pub use ledger::{
     Alert, Alerted, Answering, Ask, Corrected, Correcting, Correction, Done, Exchange, Granted, Kept,
-    LedgerName, Refund, Replaced, Row, SLOT_MS, Told, Unsettled, Usage,
+    LedgerName, Refund, RefusedUsage, Replaced, Row, SLOT_MS, Told, Unsettled, Usage,
 };
 pub use verify::Verified;
 

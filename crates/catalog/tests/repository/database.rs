@@ -48,6 +48,13 @@ impl Database {
         connection.close().await.expect("the connection closes");
     }
 
+    /// Adds something to the tables behind the repository's back.
+    pub async fn define(&self, statement: &'static str) {
+        let mut connection = self.connect().await;
+        connection.execute(statement).await.expect("the statement runs");
+        connection.close().await.expect("the connection closes");
+    }
+
     /// Asks for a number behind the repository's back.
     pub async fn number(&self, question: &'static str) -> i64 {
         let mut connection = self.connect().await;

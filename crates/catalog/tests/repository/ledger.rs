@@ -22,6 +22,8 @@ cases!(
     grants_nothing_for_rows_that_are_gone,
     is_corrected_by_hand,
     adds_usage_up,
+    stops_at_the_largest_sum_of_usage,
+    goes_on_without_usage_that_is_refused,
     alerts_once_for_each_period_and_threshold,
     takes_ten_thousand_rows_at_once
 );
@@ -509,6 +511,106 @@ async fn adds_usage_up(database: Database) {
             ("web", true, 20, 6, 100)
         ]
     );
+}
+
+/// Tells usage in an exchange that also asks for one unit of a quota, which must be granted whatever becomes of the usage.
+async fn tell(repository: &Repository, number: i64, usage: &[Usage]) {
+    let asks = [Ask {
+        needs: 1,
+        ..ask(1, 100)
+    }];
+    let exchange = Exchange {
+        region: "local",
+        node: "node",
+        number,
+        now: Timestamp::from_nanos(NOW),
+        asks: &asks,
+        usage,
+        refunds: &[],
+        unsettled: &[],
+        alerts: &[],
+    };
+    let told = repository.exchange(&exchange).await.unwrap();
+    assert_eq!(
+        (told[0].granted, told[0].row.mark),
+        (1, u64::try_from(number).unwrap())
+    );
+}
+
+fn used_by(org: &str, at_ms: u64, cost: i64) -> Usage {
+    Usage {
+        org: org.to_owned(),
+        at_ms,
+        allowed: 1,
+        cost,
+        ..Usage::default()
+    }
+}
+
+async fn stops_at_the_largest_sum_of_usage(database: Database) {
+    let repository = database.open().await;
+    // The first row grows past the largest number, and then all rows of an org together do, up and down.
+    for number in 1..=3 {
+        let large = i64::MAX / 2 + 1;
+        let usage = [
+            used_by("evil", 1_000, large),
+            used_by("evil", 2_000, large),
+            used_by("owed", 1_000, -large),
+            used_by("owed", 2_000, -large),
+            used_by("good", 1_000, 7),
+        ];
+        tell(&repository, number, &usage).await;
+    }
+    for (org, cost) in [("evil", i64::MAX), ("owed", -i64::MAX), ("good", 21)] {
+        let found = repository.usage_of("local", org, (0, 9_000)).await.unwrap();
+        let lines = if org == "good" { 3 } else { 6 };
+        assert_eq!((found[0].allowed, found[0].cost), (lines, cost), "{org}");
+    }
+    // What was too much is given back from there.
+    tell(
+        &repository,
+        4,
+        &[used_by("evil", 1_000, -10), used_by("evil", 2_000, -i64::MAX)],
+    )
+    .await;
+    let found = repository.usage_of("local", "evil", (0, 9_000)).await.unwrap();
+    assert_eq!(found[0].cost, i64::MAX - 10);
+}
+
+async fn goes_on_without_usage_that_is_refused(database: Database) {
+    let repository = database.open().await;
+    database
+        .define(match repository.backend() {
+            "sqlite" => {
+                "CREATE TRIGGER refuse BEFORE INSERT ON tollgate_usage WHEN NEW.org LIKE 'bad%' \
+                 BEGIN SELECT RAISE(ABORT, 'not this one'); END"
+            }
+            _ => "ALTER TABLE tollgate_usage ADD CONSTRAINT refuse CHECK (org NOT LIKE 'bad%')",
+        })
+        .await;
+    let mut usage: Vec<Usage> = (0..500)
+        .map(|n| used_by(&format!("org-{n:03}"), 1_000, n))
+        .collect();
+    usage[17] = used_by("bad-1", 1_000, 17);
+    usage[400] = used_by("bad-2", 1_000, 400);
+    for number in 1..=2 {
+        tell(&repository, number, &usage).await;
+        let refused = repository.take_refused_usage();
+        let mut orgs: Vec<&str> = refused.iter().map(|refused| refused.used.org.as_str()).collect();
+        orgs.sort_unstable();
+        assert_eq!(orgs, ["bad-1", "bad-2"]);
+        assert!(
+            refused
+                .iter()
+                .all(|refused| refused.error.contains("refuse") || refused.error.contains("not this one"))
+        );
+    }
+    let rows = database
+        .number("SELECT CAST(COUNT(*) AS BIGINT) FROM tollgate_usage")
+        .await;
+    assert_eq!(rows, 498);
+    let found = repository.usage_of("local", "org-499", (0, 9_000)).await.unwrap();
+    assert_eq!((found[0].allowed, found[0].cost), (2, 998));
 }
 
 async fn takes_ten_thousand_rows_at_once(database: Database) {

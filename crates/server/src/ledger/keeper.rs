@@ -25,6 +25,8 @@ const MOST: usize = 10_000;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const SLICES: usize = 10;
 const MOST_LOOKED_AT: usize = 20_000;
+/// Lines of refused usage that are logged one by one after an exchange.
+const MAX_REPORTED: usize = 10;
 /// How often what was used is told.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How long the database may take.
@@ -177,7 +179,11 @@ impl Keeper {
             heard &= self.exchange(part, Why::Ending).await;
         }
         // What was used is told even where no quota is.
-        heard & self.exchange(&[], Why::Ending).await
+        heard &= self.exchange(&[], Why::Ending).await;
+        while heard && !self.untold.is_empty() {
+            heard = self.exchange(&[], Why::Ending).await;
+        }
+        heard
     }
 
     /// Settles what runs before this one have left. What the database does not answer is tried again later.
@@ -213,7 +219,8 @@ impl Keeper {
             journal.begin(self.number + 1);
         }
         let mut batch = self.batch(keys, why);
-        if why == Why::Ending || why == Why::Look && is_time(&mut self.told, TELL_EVERY) {
+        let telling = |keeper: &mut Self| !keeper.untold.is_empty() || is_time(&mut keeper.told, TELL_EVERY);
+        if why == Why::Ending || why == Why::Look && telling(self) {
             batch.usage = self.untold.take(&self.ledger.tallies);
         }
         batch.refunds = std::mem::take(&mut *self.ledger.refunds());
@@ -225,6 +232,7 @@ impl Keeper {
         batch.number = self.number;
         match self.send(&batch).await {
             Ok(told) => {
+                self.report_refused_usage();
                 self.hear(batch, &told);
                 true
             }
@@ -236,6 +244,24 @@ impl Keeper {
                 self.put_off(keys, why);
                 self.fail(&error);
                 false
+            }
+        }
+    }
+
+    /// Logs and counts usage that the database refused. Whoever it is of, it is in no statement.
+    fn report_refused_usage(&self) {
+        for (number, refused) in self.ledger.repository.take_refused_usage().iter().enumerate() {
+            let (used, error) = (&refused.used, &refused.error);
+            self.ledger.tallies.lose(used.allowed, used.denied);
+            if number < MAX_REPORTED {
+                tracing::error!(
+                    "the database refuses usage of org {:?}, which will be in no statement: {} allowed, {} denied, cost \
+                     {}: {error}",
+                    used.org,
+                    used.allowed,
+                    used.denied,
+                    used.cost
+                );
             }
         }
     }
@@ -344,9 +370,12 @@ impl Keeper {
         }
         drop(accounts);
         if !done {
+            // What the database refused was told to nobody either.
+            drop(self.ledger.repository.take_refused_usage());
             self.untold.put_back(&batch.usage);
             self.ledger.refunds().extend(&batch.refunds);
         }
+        self.report_refused_usage();
         Ok(())
     }
 

@@ -52,8 +52,8 @@ impl Used {
 
     /// And by others.
     pub fn add(&mut self, other: Self) {
-        self.allowed += other.allowed;
-        self.denied += other.denied;
+        self.allowed = self.allowed.saturating_add(other.allowed);
+        self.denied = self.denied.saturating_add(other.denied);
         self.cost = self.cost.saturating_add(other.cost);
     }
 }
@@ -105,7 +105,7 @@ impl Tallies {
         let place = usize::try_from(kind.org.short() % SHARDS).unwrap_or(0);
         let mut shard = self.shards[place].lock().unwrap_or_else(PoisonError::into_inner);
         if shard.len() >= MOST && !shard.contains_key(&kind) {
-            self.lost.fetch_add(more.allowed + more.denied, Ordering::Relaxed);
+            self.lose(more.allowed, more.denied);
             return;
         }
         let used = shard.entry(kind).or_insert_with(|| Usage {
@@ -116,9 +116,15 @@ impl Tallies {
             at_ms: slot * SLOT_MS,
             ..Usage::default()
         });
-        used.allowed += more.allowed;
-        used.denied += more.denied;
+        used.allowed = used.allowed.saturating_add(more.allowed);
+        used.denied = used.denied.saturating_add(more.denied);
         used.cost = used.cost.saturating_add(more.cost);
+    }
+
+    /// Counts decisions that no statement will have.
+    pub(super) fn lose(&self, allowed: u64, denied: u64) {
+        self.lost
+            .fetch_add(allowed.saturating_add(denied), Ordering::Relaxed);
     }
 
     /// Takes out what was not told yet.
@@ -131,7 +137,7 @@ impl Tallies {
         taken.collect()
     }
 
-    /// Decisions that are in no statement because there was no room to count them.
+    /// Decisions that are in no statement: there was no room to count them, or the database refused them.
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
@@ -145,18 +151,24 @@ pub(super) struct Untold {
 
 /// Kinds of usage that are kept for a database that is away.
 const MOST_UNTOLD: usize = 262_144;
+/// Kinds of usage in one exchange. More would take the database longer than requests that wait for a quota can.
+const MAX_TOLD: usize = 5_000;
 
 impl Untold {
-    /// Takes out all that is untold.
+    /// Takes out what is untold, as much as one exchange may tell.
     pub(super) fn take(&mut self, tallies: &Tallies) -> Vec<Usage> {
         for used in tallies.take() {
             if !self.add(&used) {
-                tallies
-                    .lost
-                    .fetch_add(used.allowed + used.denied, Ordering::Relaxed);
+                tallies.lose(used.allowed, used.denied);
             }
         }
-        std::mem::take(&mut self.usage).into_values().collect()
+        let told = std::iter::from_fn(|| self.usage.pop_first());
+        told.take(MAX_TOLD).map(|(_, used)| used).collect()
+    }
+
+    /// Whether something is left that the last exchange had no room for.
+    pub(super) fn is_empty(&self) -> bool {
+        self.usage.is_empty()
     }
 
     /// Takes back what was not told after all.
@@ -176,8 +188,8 @@ impl Untold {
             used.at_ms,
         );
         if let Some(known) = self.usage.get_mut(&kind) {
-            known.allowed += used.allowed;
-            known.denied += used.denied;
+            known.allowed = known.allowed.saturating_add(used.allowed);
+            known.denied = known.denied.saturating_add(used.denied);
             known.cost = known.cost.saturating_add(used.cost);
         } else if room {
             self.usage.insert(kind, used.clone());

@@ -80,7 +80,8 @@ pub(super) fn encode(ledger: &Ledger, encoder: &mut DescriptorEncoder<'_>) -> Re
         ),
     ];
     let lost = ledger.tallies.lost();
-    let help = "Decisions that are in no statement because there was no room to count them";
+    let help =
+        "Decisions that are in no statement: there was no room to count them, or the database refused them";
     ConstCounter::new(lost).encode(encoder.encode_descriptor(
         "usage_lost",
         help,

@@ -14,6 +14,7 @@ mod servers;
 
 mod alerts;
 mod away;
+mod costs;
 mod fleet;
 mod killed;
 mod load;

@@ -19,7 +19,7 @@ use tollgate_core::Timestamp;
 pub use adjust::{Answering, Corrected, Correcting, Correction};
 pub use alerts::{Alert, Alerted};
 pub use row::{Ask, LedgerName, Refund, Replaced, Row, Told, Unsettled};
-pub use usage::{SLOT_MS, Usage};
+pub use usage::{RefusedUsage, SLOT_MS, Usage};
 
 use super::address::Backend;
 use super::database::in_time;
