@@ -1,5 +1,6 @@
 //! Running the service: bind everything, say where, serve until told to stop, drain.
 
+mod data_dir;
 mod database;
 mod fronts;
 mod listeners;
@@ -31,6 +32,7 @@ use crate::settings::Settings;
 use crate::tls::{self, Certificates, Handshakes};
 use crate::workers::Server;
 
+use data_dir::DataDir;
 use database::open_database;
 use fronts::serve_workers;
 use listeners::{Listeners, listener};
@@ -63,8 +65,8 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     let limits = settings
         .admin_limits
         .read(settings.headers, settings.shadow_all)?;
-    std::fs::create_dir_all(&settings.data_dir)
-        .map_err(|error| format!("--data-dir: {}: {error}", settings.data_dir.display()))?;
+    // Until the process ends.
+    let _data_dir = DataDir::lock(&settings.data_dir)?;
     let token = match &settings.admin_token {
         Some(token) => AdminToken::given(token.clone()),
         None => {

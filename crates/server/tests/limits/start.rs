@@ -164,3 +164,31 @@ fn without_a_policy_file_the_demonstration_set_is_in_force() {
     let applied = crate::common::server::applied(&decision);
     assert_eq!(applied, ["enterprise-org-day", "app-rate", "key-burst"]);
 }
+
+#[test]
+fn a_data_directory_has_one_server_at_a_time() {
+    let server = crate::common::Server::start("policies: []", &[]);
+    let data = server.data("").to_str().unwrap().to_owned();
+    let run = run(&[
+        "serve",
+        "--data-dir",
+        &data,
+        "--http",
+        "127.0.0.1:0",
+        "--grpc",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    ]);
+    let complaint = run.complaint(2);
+    let expected = format!("is in use by another process (process {})", server.id());
+    assert!(
+        complaint.contains("--data-dir") && complaint.contains(&expected),
+        "{complaint}"
+    );
+    server.allowed(&serde_json::json!({"orgId": "acme"}));
+    // However it ends, its lock ends with it.
+    let mut server = server;
+    server.restart("KILL");
+    server.allowed(&serde_json::json!({"orgId": "acme"}));
+}
