@@ -3,6 +3,9 @@
 //! A file in a file system that is memory, mapped: a table of slots, found by a counter's key. Whoever charges a quota
 //! writes what is left of it into its slot, one word, under the lock of the counter's shard. All else in a slot is
 //! written under the same lock, and slots are given and taken by one thread, the keeper of the ledger.
+//!
+//! A slot has two sides, of which one counts. What belongs together is written to the other, and then the sides change
+//! places by one word: whenever the process is killed, one side is whole.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Error, Read, Result};
@@ -14,8 +17,8 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate};
 use tollgate_core::{CounterKey, Identity};
 use vm_memory::{FileOffset, MmapRegion, VolatileMemory};
 
-/// What a journal's first word says: the bytes of "tollgat1".
-const MAGIC: u64 = u64::from_be_bytes(*b"tollgat1");
+/// What a journal's first word says: the bytes of "tollgat2".
+const MAGIC: u64 = u64::from_be_bytes(*b"tollgat2");
 const WORD: usize = size_of::<u64>();
 
 /// The words of the head, which fills a page.
@@ -29,18 +32,22 @@ const SLOTS: usize = 1 << 16;
 const SLOT: usize = 16;
 /// The word of the counter's identity; 0 in a free slot. The other half of it says where to look.
 const IDENTITY: usize = 0;
-/// What is left of the quota.
-const LEFT: usize = 1;
-/// Odd while words of the slot are written that belong together.
-const VERSION: usize = 2;
-const NAME: usize = 3;
-const GENERATION: usize = 5;
-const SPAN: usize = 6;
+/// Which side counts, by whether it is even or odd.
+const TURN: usize = 1;
+const NAME: usize = 2;
+/// What is left of the quota, on each side.
+const LEFT: [usize; 2] = [4, 5];
+/// Where the other words of each side begin.
+const SIDE: [usize; 2] = [6, 11];
+/// The other words of a side, from where they begin.
+const GENERATION: usize = 0;
+const SPAN: usize = 1;
 /// One more than the place in the exchange that is under way; 0 if none is.
-const PLACE: usize = 8;
-const TELLS: usize = 9;
-const OWES: usize = 10;
-const GIVES: usize = 11;
+const PLACE: usize = 2;
+const TELLS: usize = 3;
+/// What the exchange says is owed, or below 0 what it gives back: whoever owes has nothing to give.
+const OWES: usize = 4;
+const SIDE_WORDS: usize = 5;
 /// A slot is at most so far from where it is looked for first.
 const WINDOW: usize = 8;
 const WORDS: usize = HEAD + SLOTS * SLOT;
@@ -69,7 +76,7 @@ pub struct Telling {
     pub used: i64,
     /// What of that goes beyond what was allowed.
     pub owes: u64,
-    /// What is given back.
+    /// What is given back. Whoever gives owes nothing.
     pub gives: u64,
 }
 
@@ -126,7 +133,7 @@ impl Journal {
     #[inline]
     pub(super) fn charged(&self, key: CounterKey, left: i64) {
         if let Some(slot) = self.find(key.identity()) {
-            self.set(slot + LEFT, left.cast_unsigned());
+            self.set(slot + LEFT[self.side(slot)], left.cast_unsigned());
         }
     }
 
@@ -134,25 +141,15 @@ impl Journal {
     /// counter's shard locked.
     pub fn write(&self, key: CounterKey, note: &Note) {
         let identity = key.identity();
-        let Some(slot) = self.find(identity).or_else(|| self.free(identity)) else {
-            return;
-        };
-        self.at_once(slot, || {
+        if let Some(slot) = self.find(identity) {
+            self.turn(slot, note);
+        } else if let Some(slot) = self.free(identity) {
             let [name, rest] = halves(u128::from_be_bytes(note.name));
             self.set(slot + NAME, name);
             self.set(slot + NAME + 1, rest);
-            self.set(slot + GENERATION, note.generation);
-            self.set(slot + SPAN, note.span.cast_unsigned());
-            self.set(slot + LEFT, note.left.cast_unsigned());
-            let place = note.telling.map_or(0, |telling| telling.place as u64 + 1);
-            self.set(slot + PLACE, place);
-            if let Some(telling) = note.telling {
-                self.set(slot + TELLS, telling.used.cast_unsigned());
-                self.set(slot + OWES, telling.owes);
-                self.set(slot + GIVES, telling.gives);
-            }
-        });
-        self.set(slot + IDENTITY, identity.word);
+            self.turn(slot, note);
+            self.set(slot + IDENTITY, identity.word);
+        }
     }
 
     /// Notes that so much of what was left of a quota is another's now. Its counter's shard is locked.
@@ -160,11 +157,15 @@ impl Journal {
         let Some(slot) = self.find(key.identity()) else {
             return;
         };
-        self.at_once(slot, || {
-            for place in [slot + LEFT, slot + SPAN] {
-                self.set(place, self.get(place).wrapping_sub(amount));
-            }
-        });
+        let mut words = [0; SLOT];
+        for (place, word) in words.iter_mut().enumerate() {
+            *word = self.get(slot + place);
+        }
+        if let Some(mut note) = read_slot(&words) {
+            note.left = note.left.saturating_sub_unsigned(amount);
+            note.span = note.span.saturating_sub_unsigned(amount);
+            self.turn(slot, &note);
+        }
     }
 
     /// Forgets a quota. Called as [`Self::write`] is.
@@ -179,12 +180,31 @@ impl Journal {
         std::fs::remove_file(&self.path)
     }
 
-    /// Writes words of a slot of which all or none are to be believed.
-    fn at_once(&self, slot: usize, write: impl FnOnce()) {
-        let odd = self.get(slot + VERSION) | 1;
-        self.set(slot + VERSION, odd);
-        write();
-        self.set(slot + VERSION, odd.wrapping_add(1));
+    /// Writes a note to the side of a slot that does not count, which then does.
+    fn turn(&self, slot: usize, note: &Note) {
+        let side = 1 - self.side(slot);
+        self.set(slot + LEFT[side], note.left.cast_unsigned());
+        let words = slot + SIDE[side];
+        self.set(words + GENERATION, note.generation);
+        self.set(words + SPAN, note.span.cast_unsigned());
+        let place = note.telling.map_or(0, |telling| telling.place as u64 + 1);
+        self.set(words + PLACE, place);
+        if let Some(telling) = note.telling {
+            self.set(words + TELLS, telling.used.cast_unsigned());
+            let owes = if telling.gives > 0 {
+                i64::try_from(telling.gives).map_or(i64::MIN, |gives| -gives)
+            } else {
+                i64::try_from(telling.owes).unwrap_or(i64::MAX)
+            };
+            self.set(words + OWES, owes.cast_unsigned());
+        }
+        self.set(slot + TURN, side as u64);
+    }
+
+    /// The side of a slot that counts.
+    #[inline]
+    fn side(&self, slot: usize) -> usize {
+        usize::from(self.get(slot + TURN) % 2 == 1)
     }
 
     #[inline]
@@ -204,6 +224,10 @@ impl Journal {
 
     #[inline]
     fn set(&self, place: usize, value: u64) {
+        #[cfg(test)]
+        if tests::is_killed() {
+            return;
+        }
         if let Some(word) = self.word(place) {
             word.store(value, Ordering::Release);
         }
@@ -249,23 +273,26 @@ impl Estate {
     }
 }
 
-/// What a slot says; nothing if it is free, or its keeper was at it.
+/// What a slot says; nothing if it is free.
 fn read_slot(slot: &[u64]) -> Option<Note> {
-    if slot[IDENTITY] == 0 || slot[VERSION] % 2 == 1 {
+    if slot[IDENTITY] == 0 {
         return None;
     }
     let name = u128::from(slot[NAME]) << 64 | u128::from(slot[NAME + 1]);
-    let place = slot[PLACE].checked_sub(1);
+    let side = usize::from(slot[TURN] % 2 == 1);
+    let words = &slot[SIDE[side]..][..SIDE_WORDS];
+    let place = words[PLACE].checked_sub(1);
+    let owes = words[OWES].cast_signed();
     Some(Note {
         name: name.to_be_bytes(),
-        generation: slot[GENERATION],
-        left: slot[LEFT].cast_signed(),
-        span: slot[SPAN].cast_signed(),
+        generation: words[GENERATION],
+        left: slot[LEFT[side]].cast_signed(),
+        span: words[SPAN].cast_signed(),
         telling: place.map(|place| Telling {
             place: usize::try_from(place).unwrap_or(usize::MAX),
-            used: slot[TELLS].cast_signed(),
-            owes: slot[OWES],
-            gives: slot[GIVES],
+            used: words[TELLS].cast_signed(),
+            owes: owes.max(0).cast_unsigned(),
+            gives: owes.min(0).unsigned_abs(),
         }),
     })
 }
@@ -300,8 +327,22 @@ fn halves(number: u128) -> [u64; 2] {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use tollgate_core::KeySeed;
+
+    thread_local! {
+        /// How many more words are written before the process is killed, as far as the journal can tell.
+        static ALIVE_FOR: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+
+    /// Whether this write comes after the kill.
+    pub(super) fn is_killed() -> bool {
+        let alive_for = ALIVE_FOR.get();
+        ALIVE_FOR.set(alive_for.map(|words| words.saturating_sub(1)));
+        alive_for == Some(0)
+    }
 
     fn key(number: u64) -> CounterKey {
         CounterKey::new(KeySeed::new(1, 2).id(&number.to_be_bytes()))
@@ -326,7 +367,7 @@ mod tests {
         let telling = Telling {
             place: 4,
             used: -3,
-            owes: 2,
+            owes: 0,
             gives: 1,
         };
         journal.write(key(1), &note(1));
@@ -368,7 +409,7 @@ mod tests {
             telling: Some(Telling {
                 place: 0,
                 used: i64::MIN,
-                owes: u64::MAX,
+                owes: i64::MAX.cast_unsigned(),
                 gives: 0,
             }),
             ..note(1)
@@ -383,18 +424,68 @@ mod tests {
         assert_eq!(left.notes, [told, note(2)]);
     }
 
-    #[test]
-    fn a_slot_that_was_being_written_says_nothing() {
+    /// What a journal says after it was killed so many words into a change of what it said first.
+    fn killed_after(words: usize, first: Option<Note>, change: impl Fn(&Journal)) -> Vec<Note> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let journal = Journal::create(&path, 7).unwrap();
-        journal.write(key(1), &note(1));
-        journal.write(key(2), &note(2));
-        let slot = journal.find(key(1).identity()).unwrap();
-        journal.set(slot + VERSION, 1);
+        if let Some(first) = first {
+            journal.write(key(1), &first);
+        }
+        ALIVE_FOR.set(Some(words));
+        change(&journal);
+        ALIVE_FOR.set(None);
         drop(journal);
-        let left = Estate::read(&path).unwrap().unwrap();
-        assert_eq!(left.notes, [note(2)]);
+        Estate::read(&path).unwrap().unwrap().notes
+    }
+
+    #[test]
+    fn whenever_it_is_killed_a_slot_says_what_it_said_or_what_it_was_to_say() {
+        let telling = |owes, gives| Telling {
+            place: 3,
+            used: 9,
+            owes,
+            gives,
+        };
+        let note = |left, span, telling| Note {
+            name: [1; 16],
+            generation: left,
+            left: left.cast_signed(),
+            span,
+            telling,
+        };
+        let (old, new) = (note(5, 6, Some(telling(8, 0))), note(7, 20, Some(telling(0, 4))));
+        let plain = note(9, 9, None);
+        let pairs = [
+            (None, old),
+            (Some(old), new),
+            (Some(new), plain),
+            (Some(plain), old),
+        ];
+        for (before, after) in pairs {
+            let said = |words| killed_after(words, before, |journal| journal.write(key(1), &after));
+            let [before, after] = [before.into_iter().collect::<Vec<_>>(), vec![after]];
+            assert_eq!((said(0), said(usize::MAX)), (before.clone(), after.clone()));
+            for words in 0..SLOT {
+                let said = said(words);
+                assert!(said == before || said == after, "{words}: {said:?}");
+            }
+        }
+        let taken = note(5, 6, old.telling);
+        let taken = Note {
+            left: 2,
+            span: 3,
+            ..taken
+        };
+        for words in 0..SLOT {
+            let said = killed_after(words, Some(old), |journal| journal.take(key(1), 3));
+            assert!(said == [old] || said == [taken], "{words}: {said:?}");
+        }
+        let charged = killed_after(usize::MAX, Some(old), |journal| {
+            journal.write(key(1), &new);
+            journal.charged(key(1), 1);
+        });
+        assert_eq!(charged, [Note { left: 1, ..new }]);
     }
 
     #[test]

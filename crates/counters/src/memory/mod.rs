@@ -307,6 +307,10 @@ impl MemoryStore {
         }
         decision.allowed = allowed;
         if bound.is_short(allowed) {
+            // What the ledger grants needs a counter to be noted in: without room for one, nothing is asked for.
+            if grows {
+                self.make_room_for_quotas(&mut shards, levels, &mut found, now)?;
+            }
             return Ok(false);
         }
         if !allowed {
@@ -467,11 +471,36 @@ impl MemoryStore {
         outcomes: &[Outcome],
         now: Timestamp,
     ) -> Result<(), StoreFull> {
+        let is_charged = |place: usize| outcomes[place].is_charged(&levels[place]);
+        self.make_room_where(shards, levels, found, is_charged, now)
+    }
+
+    /// Refuses a stack with a quota that is new here and has no room, before a ledger is asked about it.
+    #[cold]
+    fn make_room_for_quotas(
+        &self,
+        shards: &mut impl Locked,
+        levels: &[Level<'_>],
+        found: &mut [Found],
+        now: Timestamp,
+    ) -> Result<(), StoreFull> {
+        let is_quota = |place: usize| levels[place].rule.is_quota();
+        self.make_room_where(shards, levels, found, is_quota, now)
+    }
+
+    fn make_room_where(
+        &self,
+        shards: &mut impl Locked,
+        levels: &[Level<'_>],
+        found: &mut [Found],
+        wants_room: impl Fn(usize) -> bool,
+        now: Timestamp,
+    ) -> Result<(), StoreFull> {
         for (place, level) in levels.iter().enumerate() {
             // A log grows with each charge, a cell only when it is new.
             let grows = matches!(found[place], Found::Absent | Found::Log(_));
             let shard = shards.shard(level.home);
-            if !grows || !outcomes[place].is_charged(level) || self.has_room(shard) {
+            if !grows || !wants_room(place) || self.has_room(shard) {
                 continue;
             }
             self.sweep_one(shard, SWEEP_WHEN_FULL, now);

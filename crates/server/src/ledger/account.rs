@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use tollgate_catalog::repository::{Ask, Granted, LedgerName, Replaced, Told};
+use tollgate_catalog::repository::{Ask, Granted, LedgerName, Replaced, Told, Unsettled};
 use tollgate_core::{Allowance, BillingAnchor, Calendar, Cell, Chunk, CounterKey, Period, Timestamp};
 use tollgate_counters::memory::{Note, Telling};
 
@@ -219,6 +219,17 @@ impl Account {
         self.end = after.0[0];
         self.told = draft.told(before, after);
         Some(after)
+    }
+
+    /// Forgets what was heard of a counter whose cell has no place here. Says what the ledger is to have back.
+    pub(super) fn lose_cell(&mut self, told: &Told) -> Option<Unsettled> {
+        (self.generation, self.end, self.told) = (0, 0, 0);
+        (told.granted > 0).then(|| Unsettled {
+            name: self.subject.name,
+            generation: told.row.generation,
+            used: 0,
+            mark: -told.granted.cast_signed(),
+        })
     }
 
     /// The cell after it was found out whether an ask was done whose answer was lost, and what it was granted.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
-use tollgate_catalog::repository::{Ask, Exchange, Refund, RepositoryError, Told, Usage};
+use tollgate_catalog::repository::{Ask, Exchange, Refund, RepositoryError, Told, Unsettled, Usage};
 use tollgate_core::CounterKey;
 use tollgate_counters::memory::Journal;
 
@@ -46,7 +46,19 @@ struct Batch {
     drafts: Vec<(CounterKey, Draft)>,
     usage: Vec<Usage>,
     refunds: Vec<Refund>,
+    /// What was granted for counters that there was no room for.
+    unsettled: Vec<Unsettled>,
     waiting: Vec<oneshot::Sender<Answer>>,
+}
+
+impl Batch {
+    /// Whether it says nothing.
+    fn is_empty(&self) -> bool {
+        self.drafts.is_empty()
+            && self.usage.is_empty()
+            && self.refunds.is_empty()
+            && self.unsettled.is_empty()
+    }
 }
 
 /// The keeper of a ledger.
@@ -58,6 +70,8 @@ pub(super) struct Keeper {
     paused_until: Option<Instant>,
     untold: Untold,
     told: Option<Instant>,
+    /// What was granted for counters that there was no room for, until the ledger has it back.
+    unplaced: Vec<Unsettled>,
     estates: Estates,
 }
 
@@ -99,6 +113,7 @@ impl Ledger {
             paused_until: None,
             untold: Untold::default(),
             told: None,
+            unplaced: Vec::new(),
             estates,
         };
         let mut looks = tokio::time::interval(LOOK_EVERY);
@@ -137,8 +152,8 @@ impl Keeper {
     async fn serve(&mut self) {
         loop {
             let due = self.ledger.lock().take_due(MOST);
-            let refunds = !self.ledger.refunds().is_empty();
-            if due.is_empty() && !refunds || !self.exchange(&due, Why::Asked).await {
+            let gives_back = !self.ledger.refunds().is_empty() || !self.unplaced.is_empty();
+            if due.is_empty() && !gives_back || !self.exchange(&due, Why::Asked).await {
                 return;
             }
             if !self.ledger.lock().has_due() {
@@ -224,8 +239,8 @@ impl Keeper {
             batch.usage = self.untold.take(&self.ledger.tallies);
         }
         batch.refunds = std::mem::take(&mut *self.ledger.refunds());
-        let empty = batch.drafts.is_empty() && batch.usage.is_empty() && batch.refunds.is_empty();
-        if empty && !self.ledger.is_away() {
+        batch.unsettled = std::mem::take(&mut self.unplaced);
+        if batch.is_empty() && !self.ledger.is_away() {
             return true;
         }
         self.number += 1;
@@ -304,7 +319,7 @@ impl Keeper {
             asks: &asks,
             usage: &batch.usage,
             refunds: &batch.refunds,
-            unsettled: &[],
+            unsettled: &batch.unsettled,
             alerts: &ledger.alerts,
         };
         let answer = timeout(PATIENCE, ledger.repository.exchange(&exchange)).await;
@@ -312,7 +327,8 @@ impl Keeper {
     }
 
     fn hear(&mut self, batch: Batch, told: &[Told]) {
-        let (ledger, counts) = (&self.ledger, &self.ledger.counts);
+        let ledger = self.ledger.clone();
+        let counts = &ledger.counts;
         let now = clock::now();
         let mut accounts = ledger.lock();
         for ((key, draft), told) in batch.drafts.iter().zip(told) {
@@ -328,8 +344,13 @@ impl Keeper {
                 }
                 heard
             };
-            // Where there is no room for the cell it is as if the grant had been lost.
-            let _ = ledger.store.amend(*key, home, now, change);
+            if ledger.store.amend(*key, home, now, change).is_err() {
+                // There was room when it was asked for. Nobody can spend what was granted, so it goes back.
+                if let Some(journal) = ledger.store.journal() {
+                    journal.forget(*key);
+                }
+                self.unplaced.extend(account.lose_cell(told));
+            }
             counts.granted.fetch_add(told.granted, Ordering::Relaxed);
             counts.returned.fetch_add(draft.ask.gives, Ordering::Relaxed);
         }
@@ -374,6 +395,7 @@ impl Keeper {
             drop(self.ledger.repository.take_refused_usage());
             self.untold.put_back(&batch.usage);
             self.ledger.refunds().extend(&batch.refunds);
+            self.unplaced.extend(&batch.unsettled);
         }
         self.report_refused_usage();
         Ok(())

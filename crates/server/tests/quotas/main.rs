@@ -16,6 +16,7 @@ mod alerts;
 mod away;
 mod costs;
 mod fleet;
+mod full;
 mod killed;
 mod load;
 mod nodes;
