@@ -83,6 +83,27 @@ impl Store {
         self.run(at, call);
     }
 
+    /// Charges what was let through without the store, whether there is room for it or not.
+    fn settle(&mut self, at: Micros, cost: u64) {
+        let part = Part {
+            subject: 0,
+            limit: BUCKET.limit,
+            capacity: BUCKET.capacity,
+            cost,
+            mode: Mode::Soft,
+        };
+        let need = Need {
+            commit: Commit::Charge,
+            parts: vec![part],
+        };
+        let call = Call {
+            subjects: alone(),
+            needs: vec![need],
+            ..Call::default()
+        };
+        self.run(at, call);
+    }
+
     /// How many of a thousand requests go through at an instant, by a counter that may replace another.
     fn admits(&mut self, at: Micros, subjects: Vec<Subject>) -> usize {
         let Terms { limit, capacity, .. } = subjects[0].terms;
@@ -261,4 +282,76 @@ fn a_bucket_keeps_room_for_what_the_one_has_out_that_it_replaces() {
     assert_eq!(store.admits(0, both.clone()), 70);
     assert_eq!(store.admits(900 * MILLI, both.clone()), 70);
     assert_eq!(store.admits(1500 * MILLI, both), 100);
+}
+
+#[test]
+fn a_debt_that_was_cut_to_the_burst_is_not_credited_when_somebody_gives_back() {
+    let admits_after = |bug| {
+        let mut store = Store::new(bug);
+        let (lease, _) = store.lend(0, 40, true);
+        // More than fits: the bucket is as if it had just been emptied, with what is waited with or without.
+        store.settle(0, 120);
+        assert_eq!(store.admits(0, alone()), 0);
+        // Three quarters of it were spent.
+        store.give_back(0, lease, 10);
+        store.admits(0, alone())
+    };
+    assert_eq!(admits_after(None), 0);
+    assert_eq!(admits_after(Some(Bug::CutIsCredited)), 10);
+}
+
+#[test]
+fn a_lease_that_cannot_come_back_holds_the_bucket_down_until_it_ends_and_no_longer() {
+    let mut store = Store::new(None);
+    // Of one node four can come back, the next takes the place of the oldest.
+    for lease in 0..6 {
+        store.lend(lease * 100 * MILLI, 5, false);
+    }
+    // A request that waits takes the place of none of these.
+    assert_eq!(store.admits(990 * MILLI, alone()), 70);
+    store.run(
+        1040 * MILLI,
+        Call {
+            subjects: alone(),
+            ..Call::default()
+        },
+    );
+    assert_eq!(store.admits(1090 * MILLI, alone()), 75, "the first has ended");
+}
+
+#[test]
+fn what_requests_wait_with_takes_the_place_of_no_lease() {
+    let mut store = Store::new(None);
+    let (lease, _) = store.lend(0, 30, false);
+    for _ in 0..8 {
+        store.lend(0, 1, true);
+    }
+    store.give_back(0, lease, 30);
+    assert_eq!(store.admits(0, alone()), 92);
+}
+
+#[test]
+fn a_bucket_has_no_part_of_a_token_more_than_the_one_it_replaces() {
+    let mut store = Store::new(None);
+    store.admits(0, alone());
+    // Half of a token has come back beside the 20 that are there.
+    let mut next = subject(
+        1,
+        Terms {
+            limit: 1,
+            capacity: 20,
+            window: 1000 * MILLI,
+            ..BUCKET
+        },
+    );
+    next.formers.push(1);
+    next.left = START - 19_500 * MILLI;
+    let both = vec![next, subject(0, BUCKET)];
+    // The one it replaces has 19 left at 9.5 ms; by itself it would have 19.5.
+    assert_eq!(store.admits(9_500, both.clone()), 19);
+    assert_eq!(
+        store.admits(600 * MILLI, both),
+        0,
+        "0.59 of a token has come back"
+    );
 }

@@ -32,6 +32,8 @@ pub(crate) struct Parcel {
     owner: u64,
     /// The network made it. Nobody hears what becomes of it.
     copy: bool,
+    /// What fallbacks let through that it settles: of which counter, which ones and what they cost.
+    settles: Vec<(usize, Vec<(u64, u64)>)>,
 }
 
 /// A reply, and when it was given.
@@ -63,6 +65,11 @@ impl World {
         let then = self.sleep(life, pause);
         let heard = self.machines[life.machine].heard.get(&home);
         let heard = heard.copied().unwrap_or_default();
+        let settled = outgoing.call.settlements.iter();
+        let settled = settled.map(|settlement| numbered(outgoing.call.subjects[settlement.subject].name));
+        let settles =
+            settled.map(|counter| (counter, self.owed.remove(&(life, counter)).unwrap_or_default()));
+        let settles = settles.collect();
         let parcel = Box::new(Parcel {
             life,
             home,
@@ -74,6 +81,7 @@ impl World {
             tries: 0,
             owner: self.store.owner(home),
             copy: false,
+            settles,
         });
         if self.random.chance(self.scenario.lost) {
             return self.lose(parcel, then);
@@ -201,13 +209,31 @@ impl World {
                 whats.push((MOST_PARTS - 1, counters[want.subject], what));
             }
         }
-        // What a counter replaces comes after it, and is told first.
-        for (subject, counter) in call.subjects.iter().zip(&counters).rev() {
+        // What others replace is told first.
+        let replaced = |place: &usize| {
+            !call
+                .subjects
+                .iter()
+                .any(|subject| subject.formers.contains(place))
+        };
+        let mut places: Vec<usize> = (0..counters.len()).collect();
+        places.sort_by_key(replaced);
+        for place in places {
+            let (subject, counter) = (&call.subjects[place], &counters[place]);
             let touched = whats.iter().any(|(_, of, _)| of == counter);
             if self.is_news(*counter, subject, touched, stamp) {
                 let numbers = Numbers::in_terms(&subject.terms);
                 self.entry(order, stamp, *home, Some(*counter), What::Told(numbers));
             }
+            // So is what was charged to them of fallbacks.
+            let is_it = |(part, of, _): &mut (u64, usize, What)| *part == 0 && of == counter;
+            let settled: Vec<_> = whats.extract_if(.., is_it).collect();
+            for (_, _, what) in settled {
+                self.entry(order, stamp, *home, Some(*counter), what);
+            }
+        }
+        for given in &call.returns {
+            self.entry(order, stamp, *home, Some(counters[given.subject]), What::Returned);
         }
         for (part, counter, what) in whats {
             self.entry(order + part, stamp, *home, Some(counter), what);
@@ -219,18 +245,18 @@ impl World {
         let Parcel { call, home, life, .. } = parcel;
         let node = life.number * 64 + life.machine as u64;
         let mut whats = Vec::new();
+        for settlement in &call.settlements {
+            let (counter, cost) = (of[settlement.subject], settlement.owed + settlement.drained);
+            let ids = self.settled(parcel, counter, cost);
+            if !self.history.natures[&counter].soft {
+                whats.push((0, counter, What::Settled { cost, ids }));
+            }
+        }
         for (place, (need, seen)) in call.needs.iter().zip(&done.verdicts).enumerate() {
             let both = || need.parts.iter().zip(seen);
             let allowed = both().all(|(part, seen)| seen.fits || part.mode != Mode::Enforce);
             let charges = allowed && need.commit == Commit::Charge;
             let mut once = Vec::new();
-            for part in need.parts.iter().filter(|part| part.mode == Mode::Soft) {
-                let (counter, cost) = (of[part.subject], part.cost);
-                if !self.history.natures[&counter].soft {
-                    self.settle(parcel, counter, cost);
-                    whats.push((1 + place as u64, counter, What::Settled { cost }));
-                }
-            }
             for (part, seen) in both().filter(|(part, _)| part.mode != Mode::Soft) {
                 let counter = of[part.subject];
                 if !seen.fits {
@@ -261,18 +287,28 @@ impl World {
         whats
     }
 
-    /// The store hears, once, what was let through without it.
-    fn settle(&mut self, parcel: &Parcel, counter: usize, cost: u64) {
+    /// The store hears, once, what was let through without it. Says which ones it is: a node may have forgotten the first
+    /// of them.
+    fn settled(&mut self, parcel: &Parcel, counter: usize, cost: u64) -> Vec<u64> {
         if parcel.copy {
-            return;
+            return Vec::new();
         }
-        let owed = self.owed.entry((parcel.life, counter)).or_insert(0);
-        if *owed < cost {
+        let settles = parcel.settles.iter().find(|(of, _)| *of == counter);
+        let all = settles.map_or(&[][..], |(_, all)| all);
+        let (mut sum, mut ids) = (0, Vec::new());
+        for (id, cost_of_one) in all.iter().rev() {
+            if sum >= cost {
+                break;
+            }
+            sum += cost_of_one;
+            ids.push(*id);
+        }
+        if sum < cost {
             let broken =
-                format!("counter {counter} was charged {cost} for {owed} that a fallback let through");
+                format!("counter {counter} was charged {cost} for {sum} that a fallback let through");
             self.history.broken.push((self.now, broken));
         }
-        *owed = owed.saturating_sub(cost);
+        ids
     }
 
     /// A node hears of a call.
@@ -284,6 +320,13 @@ impl World {
             let heard = machine.heard.entry(home).or_default();
             let since = if heard[0] == done.began { heard[1] } else { 0 };
             *heard = [done.began, done.now.max(since)];
+        }
+        if let Some(Reply::Late { .. }) = reply {
+            // It is charged another time.
+            for (counter, first) in &parcel.settles {
+                let owed = self.owed.entry((life, *counter)).or_default();
+                owed.splice(..0, first.iter().copied());
+            }
         }
         let now = machine.clock.read(self.now);
         let told = machine.node.heard(home_id(home), parcel.number, reply, now);

@@ -52,10 +52,17 @@ impl World {
         }
         let after = self.shows(self.now);
         for (home, (before, after)) in before.into_iter().zip(after).enumerate() {
-            if after > before {
-                let order = self.next_order();
-                self.entry(order, after, home, None, What::SetAhead);
-            }
+            let what = if after > before {
+                What::SetAhead
+            } else if after < before && matches!(happening, Happening::ClockStep | Happening::Migrate) {
+                What::SetBack
+            } else if after < before {
+                What::WentBack
+            } else {
+                continue;
+            };
+            let order = self.next_order();
+            self.entry(order, after, home, None, what);
         }
     }
 

@@ -71,10 +71,19 @@ pub enum What {
         /// Whose: the node, the call, the place in it.
         id: (u64, u64, usize),
     },
+    /// A fallback let a request through. The store hears of it later, if ever.
+    LetThrough {
+        /// What it cost.
+        cost: u64,
+        /// Which one.
+        id: u64,
+    },
     /// The store was told what was let through while it was away.
     Settled {
         /// How much.
         cost: u64,
+        /// Which ones, as far as the node had not forgotten them.
+        ids: Vec<u64>,
     },
     /// The store lent tokens.
     Lent {
@@ -85,6 +94,8 @@ pub enum What {
         /// To a request that waits, and takes them at once.
         urgent: bool,
     },
+    /// Something was given back to the store.
+    Returned,
     /// A request went through and was charged here.
     Admitted {
         /// What it cost.
@@ -105,6 +116,11 @@ pub enum What {
     Told(Numbers),
     /// The store's clock was set ahead.
     SetAhead,
+    /// It was set back, by little: the store goes on from the latest time that it had noted, and what nodes spent by its
+    /// clock meanwhile lies ahead of that.
+    SetBack,
+    /// It shows less than before for another reason.
+    WentBack,
     /// A slot began anew.
     Began,
 }

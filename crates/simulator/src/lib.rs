@@ -6,6 +6,7 @@
 mod call;
 mod clock;
 mod counts;
+mod fresh;
 mod happen;
 mod history;
 mod judge;
@@ -21,6 +22,7 @@ mod traffic;
 mod world;
 
 pub use counts::Counts;
+pub use fresh::{Failure, draw_seed, run_all};
 pub use judge::Violation;
 pub use plant::Plant;
 use world::World;

@@ -1,31 +1,36 @@
-//! `cargo run -p tollgate-simulator -- --seeds 2000`
+//! `cargo run --release -p tollgate-simulator -- --seeds 100000`
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
-use tollgate_simulator::{Counts, Options, Plant, run};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tollgate_simulator::{Failure, Options, Plant, draw_seed, run_all};
 
-/// Runs nodes and a shared store through all sorts of trouble, and judges.
+/// How often progress is printed where nobody watches a bar.
+const PRINTED_EVERY: u64 = 20_000;
+
+/// Runs nodes and a shared store through all sorts of trouble on every core, and judges.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many seeds to run.
+    /// How many seeds to run
     #[arg(long, default_value_t = 2_000)]
     seeds: u64,
-    /// The first of them.
-    #[arg(long, default_value_t = 0)]
-    from: u64,
-    /// Only this one.
+    /// The first seed; one that nobody has run unless it is given
     #[arg(long)]
+    from: Option<u64>,
+    /// Only this seed
+    #[arg(long, conflicts_with_all = ["seeds", "from"])]
     seed: Option<u64>,
-    /// Make this mistake; those in nodes need the feature `plant`.
+    /// Make this mistake; those in nodes need the feature `plant`
     #[arg(long)]
     plant: Option<Plant>,
-    /// Go on after a seed that fails.
+    /// Go on after a seed that fails
     #[arg(long)]
     keep_going: bool,
-    /// Print every event.
-    #[arg(long)]
+    /// Print every event
+    #[arg(long, requires = "seed")]
     trace: bool,
 }
 
@@ -33,41 +38,48 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let (first, count) = match arguments.seed {
         Some(seed) => (seed, 1),
-        None => (arguments.from, arguments.seeds),
+        None => (arguments.from.unwrap_or_else(draw_seed), arguments.seeds),
     };
     let options = Options {
         trace: arguments.trace,
         plant: arguments.plant,
     };
-    let shows_progress = std::io::stderr().is_terminal();
-    let mut sum = Counts::default();
-    let mut failed = 0;
-    for seed in first..first + count {
-        let report = run(seed, options);
-        sum.add(&report.counts);
-        if let Some(violation) = report.violations.first() {
-            let since = violation.at.saturating_sub(report.start) / 1_000;
-            eprintln!(
-                "\nseed {seed}, {}.{:06} s: {}",
-                since / 1_000_000,
-                since % 1_000_000,
-                violation.what
-            );
-            eprintln!("cargo run -p tollgate-simulator -- --seed {seed} --trace");
-            failed += 1;
-            if !arguments.keep_going {
-                return ExitCode::FAILURE;
-            }
+    println!("{count} seeds from {first}");
+    let bar = progress(count);
+    let (done, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let heard = |failure: Option<&Failure>| {
+        if let Some(failure) = failure {
+            failed.fetch_add(1, Ordering::Relaxed);
+            bar.suspend(|| eprintln!("{failure}"));
         }
-        if shows_progress && seed % 50 == 0 {
-            eprint!("\r{} of {count} seeds", seed - first);
-            let _ = std::io::stderr().flush();
+        let failed = failed.load(Ordering::Relaxed);
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        bar.inc(1);
+        bar.set_message(format!("{failed} failed"));
+        if bar.is_hidden() && done.is_multiple_of(PRINTED_EVERY) {
+            eprintln!("{done} of {count} seeds, {failed} failed");
         }
-    }
-    println!("{count} seeds, {failed} failed: {sum}");
-    if failed == 0 {
+        failed == 0 || arguments.keep_going
+    };
+    let (sum, failures) = run_all(first..first.saturating_add(count), options, &heard);
+    bar.finish_and_clear();
+    let done = done.into_inner();
+    println!("{done} seeds, {} failed: {sum}", failures.len());
+    if failures.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// A bar, for whoever watches.
+fn progress(count: u64) -> ProgressBar {
+    let target = if std::io::stderr().is_terminal() && count > 1 {
+        ProgressDrawTarget::stderr_with_hz(4)
+    } else {
+        ProgressDrawTarget::hidden()
+    };
+    let style = ProgressStyle::with_template("{bar:30} {human_pos} of {human_len} seeds, {msg}, {eta} left");
+    ProgressBar::with_draw_target(Some(count), target)
+        .with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
 }

@@ -17,11 +17,13 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 31] = [
         Self::Store(slot::Bug::LeasesDrain),
         Self::Store(slot::Bug::LogAtGrant),
         Self::Store(slot::Bug::LogSettledAtGrant),
         Self::Store(slot::Bug::HoldPastEnd),
+        Self::Store(slot::Bug::CutIsCredited),
+        Self::Store(slot::Bug::IdleTwice),
         Self::Store(slot::Bug::BucketCredit),
         Self::Store(slot::Bug::AnyLeaseReturns),
         Self::Store(slot::Bug::ReturnTwice),
@@ -43,6 +45,8 @@ impl Plant {
         Self::Node(node::Bug::PutBackAnywhere),
         Self::Node(node::Bug::PartsAreWhole),
         Self::Node(node::Bug::OwedAgain),
+        Self::Node(node::Bug::SettlesAlone),
+        Self::Node(node::Bug::DrainsWhole),
         Self::SentAgain,
         Self::Unwitnessed,
     ];

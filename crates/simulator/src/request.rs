@@ -335,7 +335,24 @@ impl World {
             if request.without.contains(&place) {
                 // The store hears of it later.
                 if allowed && *charged && request.commit == Commit::Charge {
-                    *self.owed.entry((request.life, counter)).or_insert(0) += cost;
+                    let id = heard.order + place as u64;
+                    let owed = self.owed.entry((request.life, counter)).or_default();
+                    if owed
+                        .iter()
+                        .any(|(known, _)| *known / MOST_PARTS == id / MOST_PARTS)
+                    {
+                        // A count that several limits watch is charged once.
+                        continue;
+                    }
+                    owed.push((id, cost));
+                    self.history.entries.push(Entry {
+                        at: heard.at,
+                        order: id,
+                        stamp: heard.shows[home],
+                        home,
+                        counter: Some(counter),
+                        what: What::LetThrough { cost, id },
+                    });
                 }
                 continue;
             }

@@ -122,6 +122,7 @@ impl Scenario {
             0 => scenario.of_a_raise(random),
             1 => scenario.of_tokens_kept(random),
             2 => scenario.of_one_who_remembers(),
+            3 => scenario.of_an_outage(random),
             _ => scenario,
         }
     }
@@ -158,6 +159,28 @@ impl Scenario {
         (self.nodes, self.calm, self.stale) = (1, false, false);
         (self.late, self.doubled) = (0, 0);
         (self.happenings, self.every) = (vec![Happening::GoBack], 300 * MILLI);
+        self
+    }
+
+    /// One bucket that drains on several nodes while the store stops, again and again.
+    fn of_an_outage(mut self, random: &mut Random) -> Self {
+        let algorithm = random.pick(&[Algorithm::TokenBucket, Algorithm::LeakyBucket]);
+        let window_ns = random.pick(&[100, 250, 500, 1_000]) * MILLI;
+        let list = vec![Policy {
+            rule: rule(random, algorithm, window_ns),
+            mode: Mode::Enforce,
+            accuracy: random.pick(&[0, 500, 5_000]),
+            scope: random.pick(&[Scope::Org, Scope::Global]),
+            fail: random.pick(&[Fail::Local, Fail::Open]),
+            unit: 0,
+            endpoints: 0b11,
+            count: 0,
+            formers: Vec::new(),
+        }];
+        (self.nodes, self.orgs, self.servers) = (random.pick(&[1, 2, 3, 5]), 1, 1);
+        (self.policies.list, self.calm, self.stale) = (list, false, false);
+        (self.lost, self.late, self.doubled) = (0, 0, 0);
+        (self.happenings, self.every) = (vec![Happening::Stall], random.scaled(200 * MILLI, 2 * SECOND));
         self
     }
 

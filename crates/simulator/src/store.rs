@@ -27,6 +27,8 @@ pub struct Home {
     pub server: usize,
     /// It is being moved until then.
     pub moving: u64,
+    /// How often a server's copy has taken its place here.
+    pub failovers: u64,
     slot: Slot,
     copy: Slot,
     behind: VecDeque<Applied>,
@@ -91,6 +93,7 @@ impl Store {
             self.homes.push(Home {
                 server,
                 moving: 0,
+                failovers: 0,
                 copy: slot.clone(),
                 slot,
                 behind: VecDeque::new(),
@@ -147,6 +150,9 @@ impl Store {
         self.servers[server].owner = self.owners;
         self.servers[server].skew = skew;
         self.owners += 1;
+        for home in self.homes.iter_mut().filter(|home| home.server == server) {
+            home.failovers += 1;
+        }
         self.go_back(server, now, lag);
     }
 

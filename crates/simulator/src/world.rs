@@ -91,10 +91,12 @@ pub(crate) struct World {
     order: u64,
     /// The generation of each home.
     began: Vec<u64>,
+    /// How often a copy had taken a server's place by then.
+    failovers: Vec<u64>,
     /// The newest revision by which the store counts.
     told: HashMap<usize, u64>,
     /// What nodes let through while the store was away, and have not told it yet.
-    pub(crate) owed: HashMap<(Life, usize), u64>,
+    pub(crate) owed: HashMap<(Life, usize), Vec<(u64, u64)>>,
     /// Until when windows that begin with their first request are open.
     open: HashMap<usize, u64>,
     pub(crate) options: Options,
@@ -126,6 +128,7 @@ impl World {
             queue: BinaryHeap::new(),
             order: 0,
             began: Vec::new(),
+            failovers: Vec::new(),
             told: HashMap::new(),
             owed: HashMap::new(),
             open: HashMap::new(),
@@ -327,6 +330,7 @@ impl World {
     pub(crate) fn grow(&mut self) {
         self.store.grow(self.places.homes());
         self.began.resize(self.places.homes(), 0);
+        self.failovers.resize(self.places.homes(), 0);
     }
 
     /// What the clocks of all homes show.
@@ -343,10 +347,12 @@ impl World {
 
     /// Whether a home is of another generation than before. What the store was told is then forgotten.
     pub(crate) fn begins(&mut self, home: usize, began: u64) -> bool {
-        if self.began[home] == began {
+        // A copy that had not heard of the last generation may give its number to the next.
+        let failovers = self.store.homes[home].failovers;
+        if self.began[home] == began && self.failovers[home] == failovers {
             return false;
         }
-        self.began[home] = began;
+        (self.began[home], self.failovers[home]) = (began, failovers);
         let natures = &self.history.natures;
         let elsewhere = |counter: &usize| natures.get(counter).is_none_or(|nature| nature.home != home);
         self.told.retain(|counter, _| elsewhere(counter));

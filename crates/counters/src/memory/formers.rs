@@ -97,7 +97,9 @@ fn begin<'a>(
         level.rule.used_up(lost, level.calendar, now)
     });
     let left = lost.map_or(level.rule.capacity, |_| level.rule.remaining(cell, now));
-    if room < left {
+    // Of a bucket that was used up, a part of a token may have come back beside the whole ones that are left.
+    let fraction = room == left && lost.is_some() && level.rule.algorithm.is_bucket();
+    if room < left || fraction {
         level.rule.opened_with(room, level.calendar, now)
     } else {
         cell

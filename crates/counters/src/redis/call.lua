@@ -7,10 +7,11 @@
 -- ARGV   1: the owner of the connection, as the sentinel has it
 --        2: doubles, little-endian:
 --             not_after, when what the slot knows began and the time it showed as the caller last heard (zeros if it
---             never did), plain, subjects, logs, formers, returns, needs, wants
+--             never did), plain, subjects, logs, settlements, formers, returns, needs, wants
 --             each subject: kind, limit, capacity, window, revision, cost of a plain call or left of another; a
 --                           quota's also start, end and next end
---             each former:  subject, the one it replaces            (subjects are counted from 1)
+--             each settlement: subject, owed, drained, since, age, nodes (subjects are counted from 1)
+--             each former:  subject, the one it replaces
 --             each return:  subject, node, number, unspent, last_spent
 --             each need:    1 to charge or 0 for a dry run, parts; each part: subject, limit, capacity, cost, mode
 --             each want:    subject, amount, hold, node, number, most, needed (a soft limit has no most but 2^52)
@@ -23,9 +24,10 @@
 --
 -- A sentinel is began, highest and the owner. A counter is one string of doubles:
 --        began, revision, limit, capacity, expires, three numbers
---        then its leases, 33 at most: node, number, amount, until
---        a bucket's are those that live; one that a request waited for, and has spent, has its end below 0; what can't
---        come back any more is one lease of nobody, node and number 0
+--        then its leases, 40 at most: node, number, amount, until
+--        a bucket's are those that live; one that a request waited for, and has spent, has its end below 0; those that
+--        can't come back any more are nobody's, node and number 0, eight at most; before them it may have the time that
+--        it stood idle: -1, from when, how many tokens, until when, which is below 0
 --        a log's three numbers are total, newest, base, and before the leases it has: oldest, older
 -- A log's newest entry is (newest, total); older entries are a list of such pairs. A total is everything that was ever
 -- entered, up to and with its entry, so that the difference of two is what lies between, and a place is found by
@@ -36,8 +38,8 @@
 
 local call, pack, read = redis.call, struct.pack, struct.unpack
 local owner, args = ARGV[1], ARGV[2]
-local not_after, heard_began, heard, plain, subjects, logs, formers, returns, needs, wants, at =
-  read('<dddddddddd', args)
+local not_after, heard_began, heard, plain, subjects, logs, settlements, formers, returns, needs, wants, at =
+  read('<ddddddddddd', args)
 local values = call('MGET', unpack(KEYS, 1, subjects + 1))
 
 local WRAP, GRACE = 9007199254740992, 300000000 -- 2^53; five minutes
@@ -139,12 +141,12 @@ if plain == 1 then
   end
 end
 
-local MOST, LONGEST_HOLD, ENFORCE, SOFT = 4503599627370496, 1000000, 0, 2 -- MOST is 2^52
+local MOST, LONGEST_HOLD, IDLE_KEPT, ENFORCE, SOFT = 4503599627370496, 1000000, 10000000, 0, 2 -- MOST is 2^52
 
 -- The places of a counter's fields. Those from OLDEST on are a log's.
 local KIND, LIMIT, CAPACITY, WINDOW, REVISION, ASKED_LIMIT, ASKED_CAPACITY = 1, 2, 3, 4, 5, 6, 7
 local EXPIRES, A, B, C, REST, CHANGED, PAID = 8, 9, 10, 11, 12, 13, 14
-local LEASED = 15 -- a bucket's
+local LEASED, NEEDED, IDLE, IDLE_NOW = 15, 16, 17, 18 -- a bucket's
 local TOTAL, NEWEST, BASE, OLDEST, OLDER, DROPPED, PUSHED, LIST, LENT = 9, 10, 11, 15, 16, 17, 18, 19, 20
 local floor = math.floor
 
@@ -240,15 +242,17 @@ local function on_lease(all)
   return sum, till
 end
 
--- What a bucket has on lease.
-local function leased(all)
-  local sum = 0
+-- Adds up what a bucket has on lease, and what requests have of it while they wait for another slot.
+local function sum_up(counter, all)
+  local leased, needed = 0, 0
   for _, lease in ipairs(all) do
     if lease[4] > 0 then
-      sum = math.min(sum + lease[3], MOST)
+      leased = math.min(leased + lease[3], MOST)
+    else
+      needed = math.min(needed + lease[3], MOST)
     end
   end
-  return sum
+  counter[LEASED], counter[NEEDED] = leased, needed
 end
 
 -- A lease that can't come back any more still holds its bucket down, unless a request waited for it.
@@ -256,20 +260,26 @@ local function hold_down(all, amount, till)
   if till < 0 then
     return
   end
+  local gone, last = 0
   for _, lease in ipairs(all) do
     if lease[2] == 0 then
-      lease[3], lease[4] = math.min(lease[3] + amount, MOST), math.max(lease[4], till)
-      return
+      gone, last = gone + 1, lease
     end
+  end
+  if gone >= 8 then
+    last[3], last[4] = math.min(last[3] + amount, MOST), math.max(last[4], till)
+    return
   end
   all[#all + 1] = {0, 0, amount, till}
 end
 
--- A bucket at an instant. One that is not soft never owes more than it holds, and what is on lease.
+-- A bucket at an instant. One that is not soft never owes more than it holds, and what is on lease, and what requests
+-- wait with: that may still be given back, and can't be credited once it was cut off.
 local function owing(counter, limit, capacity, soft, to)
   local tokens, parts, sum = counter[B], counter[C], counter[LEASED]
-  if tokens >= capacity + sum and soft == 0 then
-    tokens, parts = capacity + sum, 0
+  local most = capacity + sum + counter[NEEDED]
+  if tokens >= most and soft == 0 then
+    tokens, parts = most, 0
   end
   return drained(counter[A], tokens, parts, limit, counter[WINDOW], sum, to)
 end
@@ -286,7 +296,7 @@ local function settle_bucket(counter)
         first, till = place, ends
       end
     end
-    counter[LEASED] = leased(all)
+    sum_up(counter, all)
     if not first then
       break
     end
@@ -302,6 +312,9 @@ local function settle_bucket(counter)
       end
       lease[3] = math.min(lease[3], left - counter[LEASED])
     end
+  end
+  if left then
+    sum_up(counter, all)
   end
 end
 
@@ -460,19 +473,27 @@ for place = 1, subjects do
   local asked_limit, asked_capacity = limit, capacity
   local value = values[place + 1]
   local expires, a, b, c, rest, news, before, before_capacity = 0, 0, 0, 0, false, false
+  local idle = false
   if value then
     local of, known_revision, known_limit, known_capacity, known_expires, x, y, z = read('<dddddddd', value)
     if of == began and now < known_expires then
       expires, a, b, c = known_expires, x, y, z
       if #value > 64 then
         rest = value:sub(65)
+        if kind <= LEAKY and read('<d', rest) == -1 then
+          idle = {read('<dddd', rest)}
+          rest = #rest > 32 and rest:sub(33)
+          if now >= IDLE_KEPT - idle[4] then
+            idle = false
+          end
+        end
       end
       -- A newer revision of its limit is kept, even if whoever tells of it is denied.
       news = revision > known_revision
       if known_revision > revision and revision > 0 then
         limit, capacity, revision = known_limit, known_capacity, known_revision
       elseif news and (limit ~= known_limit or capacity ~= known_capacity) then
-        before, before_capacity = known_limit, known_capacity
+        before, before_capacity, idle = known_limit, known_capacity, false
       end
     end
   end
@@ -526,7 +547,7 @@ for place = 1, subjects do
   }
   counters[place] = counter
   if kind <= LEAKY then
-    counter[LEASED] = 0
+    counter[LEASED], counter[NEEDED], counter[IDLE], counter[IDLE_NOW] = 0, 0, idle, false
     if before then
       -- Until now it has refilled by the numbers that it had before.
       counter[LIMIT], counter[CAPACITY] = before, before_capacity
@@ -538,6 +559,13 @@ for place = 1, subjects do
     end
     if rest then
       settle_bucket(counter)
+    end
+    if settlements > 0 and not before and not cold and a <= now then
+      -- What it could have drained since it was last written, and did not. Of two parts of a token nobody knows how much
+      -- they make.
+      local _, left = owing(counter, limit, capacity, 0, now)
+      local could = muldiv(limit, now - a, window)
+      counter[IDLE_NOW] = {-1, a, math.max(math.min(could, MOST) - math.max(b - left, 0) - 1, 0), -now}
     end
   elseif kind == LOG then
     list = list + 1
@@ -552,8 +580,56 @@ for place = 1, subjects do
   end
 end
 
+-- What nodes let through by themselves is charged. What has drained on them counts as drained only as far as the bucket
+-- stood idle at that time.
+local function charge_fallback(counter, cost, drained, since, age, nodes)
+  local kind, limit, capacity = counter[KIND], counter[LIMIT], counter[CAPACITY]
+  if kind <= LEAKY then
+    local idle = counter[IDLE]
+    if not idle or -idle[4] <= since then
+      idle = counter[IDLE_NOW]
+    end
+    -- Who has not heard of this generation knows no time of it, nor does anybody if the clock was set back.
+    local knows_time = heard_began == began and since + age <= now
+    local knows_numbers = limit == counter[ASKED_LIMIT] and capacity == counter[ASKED_CAPACITY]
+    if idle and drained > 0 and knows_time and knows_numbers then
+      -- What drained at another time may have been no more than the node's share.
+      local outside, rest = muldiv(limit, math.max(now + idle[4], 0) + math.max(idle[2] - since, 0), counter[WINDOW])
+      outside = math.ceil(math.min(outside + (rest > 0 and 1 or 0), MOST) / nodes)
+      local used = math.min(math.max(drained - outside, 0), idle[3])
+      drained = drained - used
+      counter[IDLE] = idle[3] > used and {-1, idle[2], idle[3] - used, idle[4]}
+    end
+    local a, b, c = owing(counter, limit, capacity, 1, now)
+    counter[A], counter[B], counter[C] = a, math.min(b + cost + drained, MOST), c
+    counter[CHANGED] = true
+  elseif cost + drained > 0 then
+    if kind == LOG then
+      enter(counter, now, cost + drained)
+    else
+      local count = kind == SLIDING and C or B
+      counter[count] = math.min(counter[count] + cost + drained, MOST)
+    end
+    counter[CHANGED] = true
+  end
+end
+
+local let_through = {}
+for _ = 1, settlements do
+  local subject, cost, drained, since, age, nodes
+  subject, cost, drained, since, age, nodes, at = read('<dddddd', args, at)
+  let_through[#let_through + 1] = {subject, cost, drained, since, age, nodes}
+end
+local function charge_fallbacks(place)
+  for _, one in ipairs(let_through) do
+    if one[1] == place then
+      charge_fallback(counters[place], one[2], one[3], one[4], one[5], one[6])
+    end
+  end
+end
+
 -- A counter that is untouched has no more room than those it replaces have left, and what they have on lease holds it
--- down.
+-- down. They are charged first.
 if formers > 0 then
   local function remaining(counter)
     local kind, limit, capacity = counter[KIND], counter[LIMIT], counter[CAPACITY]
@@ -570,26 +646,38 @@ if formers > 0 then
     return math.max(limit - counter[B], 0)
   end
 
-  local rooms, amounts, ends = {}, {}, {}
-  for _ = 1, formers do
-    local subject, former
-    subject, former, at = read('<dd', args, at)
-    if counters[subject][EXPIRES] == 0 and counters[former][EXPIRES] > 0 then
-      rooms[subject] = math.min(rooms[subject] or MOST, remaining(counters[former]))
-      local amount, till = on_lease(leases(counters[former]))
-      amounts[subject] = math.min((amounts[subject] or 0) + amount, MOST)
-      ends[subject] = math.max(ends[subject] or 0, till)
+  local function narrow(counter, all)
+    local room, amount, ends
+    for _, former in ipairs(all) do
+      if former[EXPIRES] > 0 or former[CHANGED] then
+        local more, till = on_lease(leases(former))
+        room = math.min(room or MOST, remaining(former))
+        amount, ends = math.min((amount or 0) + more, MOST), math.max(ends or 0, till)
+      end
     end
-  end
-  for subject, room in pairs(rooms) do
-    local counter = counters[subject]
+    if not room then
+      return
+    end
+    local kind = counter[KIND]
+    if kind <= LEAKY then
+      counter[IDLE_NOW] = false
+      -- No part of a token more, either.
+      local a, b = owing(counter, counter[LIMIT], counter[CAPACITY], 0, now)
+      local least = math.max(counter[CAPACITY] - room, 0)
+      if b < least then
+        counter[A], counter[B], counter[C] = a, least, 0
+      end
+      if amount > 0 then
+        local held = leases(counter)
+        hold_down(held, amount, ends)
+        counter[REST] = held
+        sum_up(counter, held)
+      end
+      return
+    end
     local excess = remaining(counter) - room
     if excess > 0 then
-      local kind = counter[KIND]
-      if kind <= LEAKY then
-        -- No part of a token more, either.
-        counter[A], counter[B], counter[C] = math.max(counter[A], now), counter[CAPACITY] - room, 0
-      elseif kind == LOG then
+      if kind == LOG then
         enter(counter, now, excess)
       elseif kind == SLIDING then
         counter[C] = counter[C] + excess
@@ -597,11 +685,33 @@ if formers > 0 then
         counter[B] = counter[B] + excess
       end
     end
-    if counter[KIND] <= LEAKY and amounts[subject] > 0 then
-      local all = leases(counter)
-      hold_down(all, amounts[subject], ends[subject])
-      counter[REST], counter[LEASED] = all, leased(all)
+  end
+
+  local replaced, is_replaced = {}, {}
+  for _ = 1, formers do
+    local subject, former
+    subject, former, at = read('<dd', args, at)
+    is_replaced[former] = true
+    if counters[subject][EXPIRES] == 0 then
+      replaced[subject] = replaced[subject] or {}
+      table.insert(replaced[subject], counters[former])
     end
+  end
+  -- First those that replace nothing, then those that are replaced themselves.
+  for turn = 1, 3 do
+    for place = 1, subjects do
+      local all = replaced[place]
+      if turn == (not all and 1 or is_replaced[place] and 2 or 3) then
+        if all then
+          narrow(counters[place], all)
+        end
+        charge_fallbacks(place)
+      end
+    end
+  end
+elseif settlements > 0 then
+  for place = 1, subjects do
+    charge_fallbacks(place)
   end
 end
 
@@ -636,7 +746,6 @@ for _ = 1, returns do
         end
         table.remove(all, place)
         if kind <= LEAKY then
-          counter[LEASED] = leased(all)
           if lease[4] < 0 then
             -- Without it the others would have drained so much sooner.
             for _, other in ipairs(all) do
@@ -645,6 +754,7 @@ for _ = 1, returns do
               end
             end
           end
+          sum_up(counter, all)
         end
         counter[CHANGED] = true
         break
@@ -729,20 +839,23 @@ end
 -- of 32 in all. Of more only the latest can.
 local function note(counter, node, number, amount, till)
   local all, kind = leases(counter), counter[KIND]
-  local own, oldest, first = 0, 0, 0
+  local own, others, oldest, first, own_spent, first_spent = 0, 0, 0, 0, false, false
   for place = #all, 1, -1 do
-    if all[place][2] > 0 then
-      first = place
-      if all[place][1] == node then
+    local lease = all[place]
+    if lease[2] > 0 then
+      local spent = lease[4] < 0
+      others, first = others + 1, place
+      first_spent = spent and place or first_spent
+      if lease[1] == node then
         own, oldest = own + 1, place
+        own_spent = spent and place or own_spent
       end
     end
   end
-  if own < 4 then
-    oldest = first
-  end
-  if own >= 4 or #all >= 32 then
-    local lease = table.remove(all, oldest)
+  if own >= 4 or others >= 32 then
+    -- The oldest that a request waited for and has spent is worth the least, then the oldest.
+    local place = own >= 4 and (own_spent or oldest) or (first_spent or first)
+    local lease = table.remove(all, place)
     if kind == LOG then
       counter[LENT] = counter[LENT] - lease[3]
       enter(counter, lease[4], lease[3])
@@ -753,7 +866,7 @@ local function note(counter, node, number, amount, till)
   all[#all + 1] = {node, number, amount, till}
   counter[REST], counter[CHANGED] = all, true
   if kind <= LEAKY then
-    counter[LEASED] = leased(all)
+    sum_up(counter, all)
   end
 end
 
@@ -869,6 +982,9 @@ for place = 1, subjects do
         call('PEXPIREAT', key, math.ceil(expires / 1000))
       end
       value = value .. pack('<dd', counter[OLDEST], left)
+    end
+    if kind <= LEAKY and counter[IDLE] then
+      value = value .. pack('<dddd', unpack(counter[IDLE]))
     end
     if rest then
       if type(rest) == 'table' then

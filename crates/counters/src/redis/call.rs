@@ -78,6 +78,7 @@ fn arguments(call: &Call) -> Doubles {
     for count in [
         call.subjects.len(),
         logs.count(),
+        call.settlements.len(),
         formers,
         call.returns.len(),
         call.needs.len(),
@@ -103,6 +104,16 @@ fn arguments(call: &Call) -> Doubles {
         if terms.kind == Kind::Quota {
             doubles.extend(terms.period);
         }
+    }
+    for settlement in &call.settlements {
+        doubles.extend([
+            from_one(settlement.subject),
+            settlement.owed,
+            settlement.drained,
+            settlement.since,
+            settlement.age,
+            settlement.nodes,
+        ]);
     }
     for (place, subject) in call.subjects.iter().enumerate() {
         for former in &subject.formers {
@@ -166,6 +177,7 @@ fn is_plain(call: &Call) -> bool {
     };
     need.commit == Commit::Charge
         && call.returns.is_empty()
+        && call.settlements.is_empty()
         && call.wants.is_empty()
         && need.parts.len() == call.subjects.len()
         && call.subjects.iter().enumerate().all(alike)
@@ -281,7 +293,7 @@ pub(super) fn whole(bytes: [u8; 8]) -> Result<u64, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shared::call::{LeaseId, Name, Need, Part, Want};
+    use crate::shared::call::{LeaseId, Name, Need, Part, Settlement, Want};
 
     /// A need of one bucket, and a lease of it.
     fn call() -> Call {
@@ -297,6 +309,14 @@ mod tests {
             },
             formers: Vec::new(),
             left: 0,
+        };
+        let settlement = Settlement {
+            subject: 0,
+            owed: 6,
+            drained: 4,
+            since: 33,
+            age: 11,
+            nodes: 3,
         };
         let part = Part {
             subject: 0,
@@ -317,6 +337,7 @@ mod tests {
             not_after: 77,
             heard: [40, 44],
             subjects: vec![subject],
+            settlements: vec![settlement],
             needs: vec![Need {
                 commit: Commit::Charge,
                 parts: vec![part],
@@ -336,11 +357,12 @@ mod tests {
         let (numbers, rest) = bytes.as_chunks();
         let numbers: Vec<f64> = numbers.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
         assert!(rest.is_empty());
-        let head = [77.0, 40.0, 44.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 1.0];
+        let head = [77.0, 40.0, 44.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 1.0, 1.0];
         let subject = [1.0, 10.0, 20.0, 1_000.0, 3.0, 0.0];
+        let settlement = [1.0, 6.0, 4.0, 33.0, 11.0, 3.0];
         let need = [1.0, 1.0, 1.0, 10.0, 20.0, 1.0, 0.0];
         let want = [1.0, 5.0, 100.0, 8.0, 9.0, 15.0, 1.0];
-        assert_eq!(numbers, [&head[..], &subject, &need, &want].concat());
+        assert_eq!(numbers, [&head[..], &subject, &settlement, &need, &want].concat());
     }
 
     #[test]
@@ -383,6 +405,8 @@ mod tests {
         let mut call = call();
         assert!(!is_plain(&call));
         call.wants.clear();
+        assert!(!is_plain(&call));
+        call.settlements.clear();
         assert!(is_plain(&call));
         let counter = [40.0, 3.0, 10.0, 20.0, 99.0, 50.0, 2.0, 3.0];
         let seen = Seen {

@@ -43,6 +43,8 @@ pub struct Call {
     pub subjects: Vec<Subject>,
     /// Leases given back. They come first.
     pub returns: Vec<Return>,
+    /// What fallbacks let through. It is charged before anything is decided.
+    pub settlements: Vec<Settlement>,
     /// Requests that wait, in order, each decided all or none.
     pub needs: Vec<Need>,
     /// What is borrowed ahead, best effort, after all needs.
@@ -99,6 +101,23 @@ pub enum Kind {
     Sliding = 6,
     /// Every admission.
     Log = 7,
+}
+
+/// What a fallback let through on one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settlement {
+    /// Of which counter.
+    pub subject: usize,
+    /// What is owed of it: all of it, or of a bucket what has not drained at the node's share of the rate.
+    pub owed: u64,
+    /// Of a bucket: what has drained at that share.
+    pub drained: u64,
+    /// When the first of it was let through, no later than it was.
+    pub since: Micros,
+    /// How long ago that was by the node's clock. The store's may have been set since: then nobody knows when it was.
+    pub age: Micros,
+    /// How many nodes share the rate.
+    pub nodes: u64,
 }
 
 /// A request that waits.

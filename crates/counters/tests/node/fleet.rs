@@ -1,13 +1,16 @@
 //! A node whose calls go to a slot as soon as they are made, or when a test says so.
 
 use std::cell::Cell;
+use std::slice::from_ref;
 use std::sync::Arc;
 
-use tollgate_core::{Algorithm, Calendar, CounterKey, Decision, KeySeed, Level, Mode, Rule};
-use tollgate_counters::Commit;
-use tollgate_counters::shared::call::{Call, Micros, Name, Reply};
-use tollgate_counters::shared::node::{Answer, Asked, Claim, Details, Mono, Node, Outgoing, Step, Waiter};
+use tollgate_core::{Algorithm, Calendar, CounterKey, Decision, Former, KeySeed, Level, Mode, Rule};
+use tollgate_counters::shared::call::{Call, Micros, Name, Reply, instant};
+use tollgate_counters::shared::node::{
+    Answer, Asked, Claim, Details, Fail, Fallback, Mono, Node, Outgoing, Step, Waiter,
+};
 use tollgate_counters::shared::slot::Slot;
+use tollgate_counters::{Commit, MemoryStore};
 
 pub const SECOND: Micros = 1_000_000;
 /// What the store's clock shows when a node's shows 0.
@@ -50,7 +53,8 @@ impl Limit {
     }
 }
 
-struct Stack<'a>(&'a [Limit]);
+/// Limits, and the counters that they replace.
+struct Stack<'a>(&'a [Limit], &'a [Limit]);
 
 impl Details for Stack<'_> {
     fn name(&self, place: usize) -> Name {
@@ -65,8 +69,8 @@ impl Details for Stack<'_> {
         self.0[place].accuracy
     }
 
-    fn former(&self, _place: usize) -> Name {
-        Name([0; 16])
+    fn former(&self, place: usize) -> Name {
+        Name([self.1[place].counter; 16])
     }
 }
 
@@ -115,7 +119,7 @@ impl Fleet {
             commit: Commit::Charge,
             refused: false,
             charges: None,
-            details: &Stack(limits),
+            details: &Stack(limits, &[]),
         };
         let mut decision = Decision::pending();
         let step = self.node.decide(
@@ -127,6 +131,36 @@ impl Fleet {
         );
         self.allowed.set(decision.allowed);
         step.unwrap()
+    }
+
+    /// One request for a limit in place of another, which is decided without the store.
+    pub fn do_without(&self, limit: &Limit, replaced: &Limit, left: Micros, revision: u64) -> bool {
+        let former = Former {
+            level: 0,
+            rule: &replaced.rule,
+            calendar: Calendar::utc(),
+            key: replaced.key(),
+            home: replaced.home,
+            left: instant(START + left),
+            goes_on: false,
+            whole: true,
+        };
+        let asked = Asked {
+            levels: &[limit.level()],
+            formers: &[former],
+            revision,
+            commit: Commit::Charge,
+            refused: false,
+            charges: None,
+            details: &Stack(from_ref(limit), from_ref(replaced)),
+        };
+        let (local, mut decision) = (MemoryStore::new(100), Decision::pending());
+        let mut clock = || self.clock();
+        let fallback = self
+            .node
+            .decide_away(&asked, &|_| Fail::Open, &local, &mut clock, &mut decision);
+        assert!(matches!(fallback, Ok(Fallback::Decided { .. })));
+        decision.allowed
     }
 
     /// Gives so much back to a limit's counter.

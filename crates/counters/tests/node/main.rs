@@ -6,6 +6,7 @@
     reason = "a test fails by panicking"
 )]
 
+mod fallbacks;
 mod fleet;
 mod refusals;
 mod returns;

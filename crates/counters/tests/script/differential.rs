@@ -10,7 +10,7 @@ use tollgate_core::Mode;
 use tollgate_counters::Commit;
 use tollgate_counters::redis::decode;
 use tollgate_counters::shared::call::{
-    Call, Kind, LeaseId, Micros, Name, Need, Part, Reply, Return, Subject, Terms, Want,
+    Call, Kind, LeaseId, Micros, Name, Need, Part, Reply, Return, Settlement, Subject, Terms, Want,
 };
 use tollgate_counters::shared::slot::Slot;
 
@@ -50,6 +50,7 @@ struct Step {
     plain: bool,
     asked: Vec<Asked>,
     returns: Vec<Returned>,
+    settlements: Vec<LetThrough>,
     needs: Vec<Needed>,
     wants: Vec<Wanted>,
 }
@@ -90,6 +91,16 @@ struct Returned {
     foreign: bool,
     unspent: Amount,
     spent_ago: i64,
+}
+
+#[derive(Debug, Clone)]
+struct LetThrough {
+    subject: Index,
+    owed: Amount,
+    drained: Amount,
+    /// How many hundredths of the time in which the bucket refills ago, and how much more.
+    since_ago: (u64, i64),
+    nodes: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -227,6 +238,27 @@ fn asked() -> impl Strategy<Value = Vec<Asked>> {
     })
 }
 
+fn let_through() -> impl Strategy<Value = Vec<LetThrough>> {
+    let one = (
+        any::<Index>(),
+        amount(),
+        amount(),
+        (0..300_u64, -2_000..2_000_i64),
+        prop_oneof![1..4_u64, 1..1_000_u64],
+    )
+        .prop_map(|(subject, owed, drained, since_ago, nodes)| LetThrough {
+            subject,
+            owed,
+            drained,
+            since_ago,
+            nodes,
+        });
+    prop_oneof![
+        2 => Just(Vec::new()),
+        1 => prop::collection::vec(one, 1..3),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let before = prop_oneof![
         20 => Just(Before::Nothing),
@@ -303,11 +335,12 @@ fn step() -> impl Strategy<Value = Step> {
         prop::bool::weighted(0.4),
         asked(),
         prop::collection::vec(returned, 0..4),
+        let_through(),
         prop::collection::vec(needed, 0..4),
         wants,
     )
         .prop_map(
-            |(before, clock, late, heard, plain, asked, returns, needs, wants)| Step {
+            |(before, clock, late, heard, plain, asked, returns, settlements, needs, wants)| Step {
                 before,
                 clock,
                 late,
@@ -315,6 +348,7 @@ fn step() -> impl Strategy<Value = Step> {
                 plain,
                 asked,
                 returns,
+                settlements,
                 needs,
                 wants,
             },
@@ -437,6 +471,31 @@ impl World<'_> {
         (!call.subjects.is_empty()).then_some(call)
     }
 
+    /// What fallbacks let through.
+    fn settlements(&self, step: &Step, subjects: &[Subject]) -> Vec<Settlement> {
+        let settlements = step.settlements.iter().map(|one| {
+            let subject = one.subject.index(subjects.len());
+            let Terms {
+                limit,
+                capacity,
+                window,
+                ..
+            } = subjects[subject].terms;
+            let refill = u128::from(window) * u128::from(capacity) / u128::from(limit.max(1));
+            let ago = u64::try_from(refill).unwrap_or(u64::MAX).min(DAY) / 100 * one.since_ago.0;
+            let since = self.now.saturating_sub(ago);
+            Settlement {
+                subject,
+                owed: one.owed.of(capacity).min(MOST),
+                drained: one.drained.of(capacity).min(MOST),
+                since: since.saturating_add_signed(one.since_ago.1),
+                age: ago.saturating_add_signed(one.since_ago.1 / 2),
+                nodes: one.nodes,
+            }
+        });
+        settlements.collect()
+    }
+
     fn call(&mut self, step: &Step) -> Call {
         if let Some(call) = self.plain_call(step).filter(|_| step.plain) {
             return call;
@@ -531,6 +590,7 @@ impl World<'_> {
             not_after: step
                 .late
                 .map_or(u64::MAX, |early| self.now - u64::from(early) * 50_000),
+            settlements: self.settlements(step, &subjects),
             subjects,
             returns,
             needs,

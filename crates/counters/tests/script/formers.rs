@@ -1,8 +1,9 @@
-//! Counters that replace one of another slot, which nothing is known of: they begin as used up when that was left.
+//! Counters that replace others, and what fallbacks let through: of one in another slot nothing is known, so that its successor
+//! begins as used up when it was left.
 
 use tollgate_core::Mode;
 use tollgate_counters::Commit;
-use tollgate_counters::shared::call::{Kind, Micros, Subject};
+use tollgate_counters::shared::call::{Kind, Micros, Settlement, Subject};
 
 use crate::servers::Server;
 use crate::store::{SECOND, START, Store, need, owner_of, subject};
@@ -87,4 +88,94 @@ fn a_clock_that_is_ahead_of_the_stores_uses_a_counter_up_once() {
     let replaces = replacing(Kind::Token, START + HOUR);
     assert_eq!(admitted(&mut store, &replaces, START), 0);
     assert_eq!(admitted(&mut store, &replaces, START + SECOND / 2), 5);
+}
+
+#[test]
+fn what_a_fallback_let_through_of_the_one_before_is_charged_first() {
+    let server = Server::start();
+    for kind in [
+        Kind::Token,
+        Kind::Leaky,
+        Kind::Window,
+        Kind::First,
+        Kind::Sliding,
+        Kind::Log,
+    ] {
+        let before = subject(1, Kind::Window, LIMIT, LIMIT, HOUR);
+        let after = Subject {
+            formers: vec![1],
+            ..subject(2, kind, LIMIT, LIMIT, HOUR)
+        };
+        let mut store = installed(&server);
+        // The store has heard of neither.
+        let mut call = need(&[after.clone(), before], 1, Mode::Enforce, Commit::Charge);
+        call.needs[0].parts.truncate(1);
+        call.settlements = vec![Settlement {
+            subject: 1,
+            owed: 7,
+            drained: 0,
+            since: START,
+            age: 0,
+            nodes: 1,
+        }];
+        assert!(store.done(1, START, &call).verdicts[0][0].fits, "{kind:?}");
+        assert_eq!(admitted(&mut store, &after, START), 2, "{kind:?}");
+    }
+}
+
+/// What nodes let through of a bucket of ten a second that was asked for last at `START`, with so much owed then.
+fn settled(store: &mut Store, owed: u64, let_through: &[Settlement], at: Micros) -> u64 {
+    let bucket = subject(1, Kind::Token, LIMIT, 10 * LIMIT, SECOND);
+    let first = need(std::slice::from_ref(&bucket), owed, Mode::Enforce, Commit::Charge);
+    store.done(1, START, &first);
+    for (settlement, later) in let_through.iter().zip(0..) {
+        let mut call = need(std::slice::from_ref(&bucket), 0, Mode::Enforce, Commit::Charge);
+        call.settlements = vec![*settlement];
+        store.done(1, at + later, &call);
+    }
+    let look = need(std::slice::from_ref(&bucket), 0, Mode::Enforce, Commit::DryRun);
+    let [_, tokens, parts] = store.done(1, at, &look).verdicts[0][0].state.0;
+    tokens + u64::from(parts > 0)
+}
+
+#[test]
+fn what_has_drained_on_nodes_is_owed_only_as_far_as_the_bucket_had_no_time_for_it() {
+    let server = Server::start();
+    let (since, age) = (START + SECOND / 10, 39 * SECOND / 10);
+    let let_through = |owed: u64, drained: u64| Settlement {
+        subject: 0,
+        owed,
+        drained,
+        since,
+        age,
+        nodes: 2,
+    };
+    let at = START + 4 * SECOND;
+    // In four seconds forty drain. Of a bucket that was empty all of it was idle, less a part of a token.
+    let mut store = installed(&server);
+    assert_eq!(settled(&mut store, 1, &[let_through(3, 19)], at), 3);
+    // Two nodes each have a half of the time.
+    let mut store = installed(&server);
+    assert_eq!(
+        settled(&mut store, 1, &[let_through(3, 19), let_through(2, 19)], at),
+        6
+    );
+    // One that owed thirty had time for nine more.
+    let mut store = installed(&server);
+    assert_eq!(settled(&mut store, 30, &[let_through(3, 19)], at), 3 + 19 - 9);
+    // A clock that was set back says nothing of when it was.
+    let mut store = installed(&server);
+    let younger = Settlement {
+        age: age + 1,
+        ..let_through(3, 19)
+    };
+    assert_eq!(settled(&mut store, 1, &[younger], at), 22);
+    // What a node let through before anybody else asked last may have drained then.
+    let mut store = installed(&server);
+    let earlier = Settlement {
+        since: START - SECOND,
+        age: 5 * SECOND,
+        ..let_through(3, 24)
+    };
+    assert_eq!(settled(&mut store, 1, &[earlier], at), 3 + 5);
 }

@@ -22,6 +22,8 @@ pub struct Book {
     lost: u64,
     /// When something was last taken, in the store's time, which may go back a little.
     latest: u64,
+    /// Since when a bucket has owed something without a break.
+    busy_since: u64,
     pub touched: bool,
 }
 
@@ -32,29 +34,38 @@ struct Page {
     cell: Cell,
     /// What a bucket has on lease: until when, how much. It does not drain below that.
     leases: Vec<(u64, u64)>,
+    /// What requests have of a bucket that wait for another slot: until when, how much. It may owe so much beyond its burst.
+    needed: Vec<(u64, u64)>,
 }
 
 impl Page {
     /// The counter at an instant.
     fn at(&self, rule: &Rule, stamp: u64) -> Self {
         let mut page = self.clone();
-        page.leases.sort_unstable();
-        while let Some((until, _)) = page.leases.first().copied().filter(|(until, _)| *until <= stamp) {
+        while let Some(until) = page.next_end().filter(|until| *until <= stamp) {
             page.cell = page.drained(rule, until);
-            page.leases.remove(0);
+            page.leases.retain(|(end, _)| *end > until);
+            page.needed.retain(|(end, _)| *end > until);
         }
         page.cell = page.drained(rule, stamp);
         page
     }
 
+    fn next_end(&self) -> Option<u64> {
+        let all = self.leases.iter().chain(&self.needed);
+        all.map(|(until, _)| *until).min()
+    }
+
     fn drained(&self, rule: &Rule, stamp: u64) -> Cell {
-        let leased: u64 = self.leases.iter().map(|(_, amount)| amount).sum();
-        if leased == 0 {
+        let sum = |lent: &[(u64, u64)]| lent.iter().map(|(_, amount)| amount).sum::<u64>();
+        let (leased, needed) = (sum(&self.leases), sum(&self.needed));
+        if leased == 0 && needed == 0 {
             return rule.advance(self.cell, Calendar::utc(), Timestamp::from_nanos(stamp), false);
         }
         let at = self.cell.as_of();
         let parts = |tokens: u64| u128::from(tokens) * u128::from(rule.window_ns);
-        let owed = self.cell.debt().min(parts(rule.capacity) + parts(leased));
+        let most = parts(rule.capacity) + parts(leased) + parts(needed);
+        let owed = self.cell.debt().min(most);
         let drained = u128::from(rule.limit) * u128::from(stamp.saturating_sub(at));
         Cell::owing(owed.saturating_sub(drained).max(parts(leased)), at.max(stamp))
     }
@@ -69,6 +80,7 @@ impl Book {
             log: VecDeque::new(),
             lost: 0,
             latest: 0,
+            busy_since: 0,
             touched: false,
         }
     }
@@ -104,8 +116,18 @@ impl Book {
             return self.enter(stamp, 0, cost);
         }
         let (rule, mut page) = self.at(numbers, stamp);
+        if page.cell.debt() == 0 {
+            self.busy_since = stamp;
+        }
         page.cell = rule.charge(page.cell, cost, Timestamp::from_nanos(stamp));
         self.turn_to(page, stamp);
+    }
+
+    /// How long a bucket has owed something without a break, in the times in which it would refill, and as many parts
+    /// of one as asked for.
+    pub fn busy_for(&self, numbers: Numbers, stamp: u64, parts: u128) -> u128 {
+        let refill = self.nature.rule(numbers).horizon_ns().max(1);
+        u128::from(stamp.saturating_sub(self.busy_since)) * parts / refill
     }
 
     /// What was let through elsewhere was taken, even if there was no room for it.
@@ -139,6 +161,11 @@ impl Book {
             return self.enter(stamp, hold, amount);
         }
         self.charge(numbers, amount, stamp);
+        if self.nature.is_bucket()
+            && let Some(page) = self.pages.back_mut()
+        {
+            page.needed.push((stamp + hold, amount));
+        }
     }
 
     /// What is on lease: until when, how much.
@@ -158,18 +185,18 @@ impl Book {
 
     /// It begins with no more room than this, and is held down by what those have on lease that it replaces.
     pub fn narrow(&mut self, numbers: Numbers, room: u64, leases: &[(u64, u64)], stamp: u64) {
-        let excess = self.room(numbers, stamp).saturating_sub(room);
         if !self.nature.is_bucket() {
+            let excess = self.room(numbers, stamp).saturating_sub(room);
             if excess > 0 {
                 self.charge(numbers, excess, stamp);
             }
             return;
         }
         let (rule, mut page) = self.at(numbers, stamp);
-        if excess > 0 {
-            // No part of a token more, either.
-            let owed = u128::from(rule.capacity - room) * u128::from(rule.window_ns);
-            page.cell = Cell::owing(owed, page.cell.as_of());
+        // No part of a token more, either.
+        let least = u128::from(rule.capacity.saturating_sub(room)) * u128::from(rule.window_ns);
+        if page.cell.debt() < least {
+            page.cell = Cell::owing(least, page.cell.as_of());
         }
         if !leases.is_empty() {
             // All of it until the last of it ends, with what may have been out when its own past was lost.
@@ -212,7 +239,9 @@ impl Book {
     /// What is left.
     pub fn room(&self, numbers: Numbers, stamp: u64) -> u64 {
         if self.is_log() {
-            return numbers.limit.saturating_sub(self.held(stamp, 0));
+            // The clock may have gone back a little since something was taken.
+            let held = self.held_since(stamp, stamp.max(self.latest), 0);
+            return numbers.limit.saturating_sub(held);
         }
         let (rule, page) = self.at(numbers, stamp);
         rule.remaining(page.cell, Timestamp::from_nanos(stamp))
@@ -241,7 +270,12 @@ impl Book {
     }
 
     fn held(&self, at: u64, longer: u64) -> u64 {
-        let counts = |(since, until, _): &&(u64, u64, u64)| *since <= at && at < *until + longer;
+        self.held_since(at, at, longer)
+    }
+
+    /// What a log holds at an instant of all that came until another.
+    fn held_since(&self, at: u64, came: u64, longer: u64) -> u64 {
+        let counts = |(since, until, _): &&(u64, u64, u64)| *since <= came && at < *until + longer;
         self.log.iter().filter(counts).map(|(_, _, cost)| cost).sum()
     }
 

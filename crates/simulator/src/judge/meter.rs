@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use tollgate_core::{Algorithm, Anchor, Calendar, Timestamp};
 
+use super::replay::{Bucket, Replay};
 use crate::history::{Nature, Numbers};
 
 const SECOND: u64 = 1_000_000_000;
@@ -45,6 +46,8 @@ pub struct Meter {
     numbers: Option<Numbers>,
     before: Option<Before>,
     latest: u64,
+    /// The latest that it ever was, if the store's clock was set back since.
+    furthest: u64,
     count: Count,
     leases: Vec<Lease>,
     /// When the slot began anew, in its time and in true time, if it has not been told of numbers since.
@@ -54,6 +57,8 @@ pub struct Meter {
     exempt: (u64, u64),
     /// It may count more than it admits, by what was let through without the store.
     overcharged: bool,
+    /// Of a bucket: what happened since something was let through that is not settled.
+    replay: Option<Replay>,
 }
 
 impl Meter {
@@ -69,20 +74,29 @@ impl Meter {
             numbers: None,
             before: None,
             latest: 0,
+            furthest: 0,
             count,
             leases: Vec::new(),
             lost: None,
             exempt: (0, 0),
             overcharged: false,
+            replay: None,
         }
     }
 
     /// The store learnt of new numbers: from now on they hold for all that it decides.
     pub fn told(&mut self, numbers: Numbers, at: u64, stamp: u64) {
-        if let (Some((lost, since)), Some(known)) = (self.lost.take(), self.numbers)
-            && (numbers.limit, numbers.capacity) != (known.limit, known.capacity)
+        if self
+            .numbers
+            .is_none_or(|known| (known.limit, known.capacity) != (numbers.limit, numbers.capacity))
         {
-            // What was used up is known by the new numbers only.
+            self.disturb();
+        }
+        if let (Some((lost, since)), Some(known)) = (self.lost.take(), self.numbers)
+            && ((numbers.limit, numbers.capacity) != (known.limit, known.capacity)
+                || self.nature.algorithm == Algorithm::FixedWindow(Anchor::First))
+        {
+            // What was used up is known by the new numbers only, and a window from the first request is open since then.
             self.spare_leases(since);
             (self.numbers, self.before) = (Some(numbers), None);
             self.use_up(numbers, lost);
@@ -127,7 +141,8 @@ impl Meter {
             Count::Window(end, _) if now >= *end => (0, numbers.limit),
             Count::Window(_, count) => (u128::from(*count) * window, numbers.limit),
             Count::Sliding(end, previous, current) => {
-                let faded = u128::from(*previous) * u128::from(end.saturating_sub(now));
+                let ahead = end.saturating_sub(now).min(self.nature.window_ns);
+                let faded = u128::from(*previous) * u128::from(ahead);
                 (faded + u128::from(*current) * window, numbers.limit)
             }
             Count::Log(log) => {
@@ -139,8 +154,20 @@ impl Meter {
         most.saturating_sub(used)
     }
 
+    /// Whether it counts more than these numbers admit.
+    fn is_beyond(&self, numbers: Numbers) -> bool {
+        let used = match &self.count {
+            Count::Bucket(_) => 0,
+            Count::Window(_, count) => *count,
+            Count::Sliding(_, previous, current) => *previous.max(current),
+            Count::Log(log) => log.iter().map(|(_, cost)| cost).sum(),
+        };
+        used > numbers.limit
+    }
+
     /// It began with no more room than this.
     pub fn narrow(&mut self, room: u64, stamp: u64) {
+        self.disturb();
         let left = self.numbers.map_or(0, |numbers| self.room(numbers, stamp));
         let excess = left.saturating_sub(room);
         if excess == 0 {
@@ -170,9 +197,36 @@ impl Meter {
         });
     }
 
-    /// The store was told of what was let through without it. It counts from now on, and what is on lease counted before.
-    /// Where everything was used up at `lost`, a window from the first request is open since then.
-    pub fn settled(&mut self, cost: u64, lost: Option<u64>, at: u64, stamp: u64) {
+    /// A fallback let something through.
+    pub fn let_through(&mut self, cost: u64, id: u64, at: u64, stamp: u64) {
+        if !self.nature.is_bucket() || self.is_new() {
+            return;
+        }
+        if let Count::Bucket(owed) = self.count {
+            let replay = self.replay.get_or_insert_with(|| Replay::new(self.latest, owed));
+            replay.tick(at, stamp);
+            replay.let_through(stamp, cost, id);
+        }
+    }
+
+    /// Something happened that a replay knows nothing of.
+    fn disturb(&mut self) {
+        if let Some(replay) = &mut self.replay {
+            replay.disturb();
+        }
+    }
+
+    /// The store's clock was set.
+    pub fn clock_was_set(&mut self) {
+        if let Some(replay) = &mut self.replay {
+            replay.set_clock();
+        }
+    }
+
+    /// The store was told of what was let through without it. It counts from now on, and what is on lease counted before;
+    /// a bucket has drained since it was let through. Where everything was used up at `lost`, a window from the first
+    /// request is open since then.
+    pub fn settled(&mut self, cost: u64, ids: &[u64], lost: Option<u64>, at: u64, stamp: u64) {
         self.advance(stamp);
         let (now, length) = (self.latest, self.nature.window_ns);
         let lost_until = lost.map(|lost| lost + length).filter(|until| now < *until);
@@ -187,7 +241,18 @@ impl Meter {
         self.spare_leases(at);
         self.overcharged = true;
         match &mut self.count {
-            Count::Bucket(owed) => *owed += u128::from(cost) * u128::from(length),
+            Count::Bucket(owed) => {
+                if let (Some(replay), Some(numbers)) = (&mut self.replay, self.numbers) {
+                    let bucket = Bucket {
+                        limit: numbers.limit,
+                        capacity: numbers.capacity,
+                        window: length,
+                    };
+                    replay.tick(at, stamp);
+                    *owed = replay.settled(ids, bucket, *owed, now);
+                    self.replay.take_if(|replay| replay.is_over());
+                }
+            }
             Count::Window(_, count) => *count += cost,
             Count::Sliding(_, _, current) => *current += cost,
             Count::Log(log) => log.push_back((now, cost)),
@@ -215,12 +280,22 @@ impl Meter {
         self.exempt = (amount, until);
     }
 
+    /// The store goes on from an earlier time than nodes have spent by.
+    pub fn set_back(&mut self, stamp: u64) {
+        self.furthest = self.furthest.max(self.latest);
+        self.latest = self.latest.min(stamp);
+    }
+
     /// The slot began anew. If its time went back, so does this one's, with everything used up.
     pub fn began(&mut self, at: u64, stamp: u64) {
-        let back = stamp < self.latest;
+        self.disturb();
+        let back = stamp < self.latest.max(self.furthest);
+        self.furthest = 0;
         self.lost = Some((stamp, at));
-        // What it counted beyond its limit is forgotten with the rest.
-        if let (true, Some(numbers)) = (back || self.overcharged, self.numbers) {
+        // What it counted beyond its limit, after a fallback or by a higher one, is forgotten with the rest.
+        if let Some(numbers) = self.numbers
+            && (back || self.overcharged || self.is_beyond(numbers))
+        {
             self.overcharged = false;
             self.spare_leases(at);
             self.use_up(numbers, stamp);
@@ -229,6 +304,7 @@ impl Meter {
 
     /// It is new, and what came before is out of reach since `stamp`: everything was used up then.
     pub fn was_lost(&mut self, numbers: Numbers, stamp: u64) {
+        self.disturb();
         let now = self.latest;
         self.use_up(numbers, stamp);
         self.advance(now);
@@ -277,12 +353,19 @@ impl Meter {
         let window = u128::from(self.nature.window_ns);
         let full = u128::from(limit) * window;
         let now = self.latest;
+        if let Some(replay) = &mut self.replay {
+            replay.admitted(now, cost);
+        }
         let (sum, most) = match &mut self.count {
             Count::Bucket(owed) => {
                 *owed += u128::from(cost) * window;
                 (*owed, u128::from(capacity) * window)
             }
             Count::Window(end, _) if now >= *end => {
+                if local && at < self.exempt.1 {
+                    // Others have spent what was spared: this was lent in the window before, by the clock as it was.
+                    return None;
+                }
                 return Some(format!("{cost} spent in a window that nobody opened"));
             }
             Count::Window(_, count) => {
@@ -291,7 +374,9 @@ impl Meter {
             }
             Count::Sliding(end, previous, current) => {
                 *current += cost;
-                let faded = u128::from(*previous) * u128::from(*end - now);
+                // A clock that was set back may show a time before the window's beginning.
+                let ahead = (*end - now).min(self.nature.window_ns);
+                let faded = u128::from(*previous) * u128::from(ahead);
                 (faded + u128::from(*current) * window, full)
             }
             Count::Log(log) => {
@@ -313,7 +398,7 @@ impl Meter {
     }
 
     /// Brings it to a later instant.
-    fn advance(&mut self, stamp: u64) {
+    pub fn advance(&mut self, stamp: u64) {
         if let Some(before) = self.before
             && before.until <= stamp
         {

@@ -7,6 +7,7 @@
 
 mod book;
 mod meter;
+mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -111,9 +112,11 @@ impl Judge<'_> {
                     account.taken.charge(numbers, *cost, stamp);
                 });
             }
-            What::Settled { cost } => {
+            What::Returned => account.meter.advance(stamp),
+            What::LetThrough { cost, id } => account.meter.let_through(*cost, *id, at, stamp),
+            What::Settled { cost, ids } => {
                 let lost = self.began.get(&entry.home).copied();
-                account.meter.settled(*cost, lost, at, stamp);
+                account.meter.settled(*cost, ids, lost, at, stamp);
                 self.with(counter, |account, numbers| {
                     account.taken.settle(numbers, *cost, stamp);
                     account.used.settle(numbers, *cost, stamp);
@@ -143,7 +146,7 @@ impl Judge<'_> {
                     self.object(entry, &wrong);
                 }
             }
-            What::Denied { .. } | What::SetAhead | What::Began => {}
+            What::Denied { .. } | What::SetAhead | What::SetBack | What::WentBack | What::Began => {}
         }
     }
 
@@ -215,12 +218,18 @@ impl Judge<'_> {
         if matches!(entry.what, What::Began) {
             self.began.insert(entry.home, entry.stamp);
         }
-        self.changed.insert(entry.home, entry.at);
+        if !matches!(entry.what, What::WentBack) {
+            self.changed.insert(entry.home, entry.at);
+        }
         let natures = self.natures;
         let of_home = |(counter, _): &(&usize, &mut Account)| natures[counter].home == entry.home;
         for (_, account) in self.accounts.iter_mut().filter(of_home) {
+            if matches!(entry.what, What::SetAhead | What::SetBack | What::WentBack) {
+                account.meter.clock_was_set();
+            }
             match entry.what {
                 What::SetAhead => account.meter.spare_leases(entry.at),
+                What::SetBack => account.meter.set_back(entry.stamp),
                 What::Began => {
                     account.meter.began(entry.at, entry.stamp);
                     // Whoever asks next says how much was used up.
@@ -316,8 +325,15 @@ impl Judge<'_> {
             return Some(format!("{cost} was denied though nothing had taken the room"));
         }
         if self.calm {
-            // On lease; of a bucket also leases that ended lately.
-            let halves = if nature.is_bucket() { 5 } else { 2 };
+            // On lease; of a bucket also leases that ended lately. While it is in use without a break they don't drain, and
+            // there may be as many again each time in which it would have refilled.
+            let busy = used.busy_for(by, stamp, 2);
+            let halves = match nature.algorithm {
+                _ if nature.is_bucket() => 5 + busy,
+                // Leases that ended unspent with the window before are in its count, which fades.
+                Algorithm::SlidingCounter => 4,
+                _ => 2,
+            };
             let part = u128::from(by.capacity) * u128::from(nature.accuracy) * halves;
             let slack = u64::try_from(part / u128::from(2 * BASIS)).unwrap_or(u64::MAX);
             if used.had_room(by, cost.saturating_add(slack), stamp, (patience, longer)) {

@@ -29,16 +29,18 @@ impl World {
 
     /// The store does not answer: a node decides by what it holds, and else as each limit says.
     pub(crate) fn fall_back(&mut self, number: usize) {
+        // What was lent to it goes back, and has decided nothing.
+        self.requests[number].lent.clear();
         let request = &self.requests[number];
         request.gone.set(true);
         if self.scenario.calm {
             let broken = format!("request {number} got no answer, and nothing was wrong");
             self.history.broken.push((self.now, broken));
         }
-        let levels = request.stack();
+        let (levels, formers) = (request.stack(), request.formers());
         let asked = Asked {
             levels: &levels,
-            formers: &[],
+            formers: &formers,
             revision: request.policies.revision,
             commit: request.commit,
             refused: false,

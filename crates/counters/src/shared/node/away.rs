@@ -5,8 +5,9 @@ use tollgate_core::{Algorithm, Decision, Level, Mode, Outcome, Retry, Rule, Time
 
 use super::super::call::Terms;
 use super::line::Line;
+use super::owing::{Owing, When};
 use super::pool::Standing;
-use super::{Asked, Locked, Mono, Node, Waiter};
+use super::{Asked, Bug, Locked, Mono, Node, Shard, Waiter, store_micros};
 use crate::memory::{Commit, MemoryStore, Places, StoreFull};
 use crate::sync::Ordering;
 
@@ -100,13 +101,6 @@ impl<W: Waiter> Node<W> {
                 let kept = kept.iter().position(|known| *known == place);
                 let kept = kept.map(|kept| here.outcomes[kept]);
                 let fits = kept.map_or(standings[place] != Standing::Refused, |outcome| outcome.fits);
-                let owes = allowed && fits && unknown.contains(&place) && asked.commit == Commit::Charge;
-                if owes {
-                    pool.owed = pool.owed.saturating_add(level.cost);
-                    let view = level.rule.advance(pool.cell, level.calendar, at, false);
-                    let charged = level.rule.charge(view, pool.owed, at);
-                    pool.owed_until = level.rule.forgettable_at(charged, at);
-                }
                 decision.outcomes.push(Outcome {
                     fits,
                     charged: allowed && fits && level.cost > 0,
@@ -114,18 +108,57 @@ impl<W: Waiter> Node<W> {
                     remaining: 0,
                 });
             }
-            for place in unknown.iter().copied().filter(|_| allowed) {
-                let level = &asked.levels[place];
-                let lines = &mut locked.shard(level.home).lines;
-                let line = lines.entry(level.home);
-                let line = line.or_insert_with(|| Line::new(asked.details.tag(place)));
-                line.owes(level.key, Terms::of(level, asked.revision, at));
+            if allowed && asked.commit == Commit::Charge {
+                for place in unknown.iter().copied() {
+                    let charged = |place: usize| decision.outcomes[place].charged;
+                    let key = asked.levels[place].key;
+                    // A count that several limits watch is charged once.
+                    let before = (0..place).any(|before| asked.levels[before].key == key && charged(before));
+                    if charged(place) && !before {
+                        self.owe(&mut locked, asked, place, nodes, (at, now));
+                    }
+                }
             }
             drop(locked);
             decision.sum_up(asked.levels, at);
             tell_share(decision, &kept, &here, asked.levels);
             return Ok(Fallback::Decided { at, without: unknown });
         }
+    }
+
+    /// Notes that a level's counter has to be charged for what was let through without it, by one of so many nodes.
+    fn owe(
+        &self,
+        locked: &mut Locked<'_, W>,
+        asked: &Asked<'_>,
+        place: usize,
+        nodes: u64,
+        (at, now): (Timestamp, Mono),
+    ) {
+        let level = &asked.levels[place];
+        let terms = Terms::of(level, asked.revision, at);
+        let Shard { pools, lines } = locked.shard(level.home);
+        let Some(pool) = pools.get_mut(&level.key) else {
+            return;
+        };
+        let line = lines.entry(level.home);
+        let line = line.or_insert_with(|| Line::new(asked.details.tag(place)));
+        // What was heard last of any home is the younger clock, what was heard of this one may be the earlier.
+        let fleet = store_micros(self.offset.load(Ordering::Relaxed), now);
+        let own = line.offset.map_or(fleet, |offset| store_micros(offset, now));
+        let when = When {
+            at,
+            since: own.min(fleet),
+            now,
+        };
+        let nodes = if self.has(Bug::DrainsWhole) { 1 } else { nodes };
+        let replaced = || asked.predecessors(place, at, self.has(Bug::PartsAreWhole));
+        let owing = pool
+            .owing
+            .get_or_insert_with(|| Box::new(Owing::new(terms, replaced())));
+        owing.add(level, terms, nodes, when);
+        line.terms.insert(level.key, terms);
+        line.owes(level.key);
     }
 }
 

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tollgate_core::{CounterKey, Mode, Timestamp};
+use tollgate_core::{CounterKey, Mode};
 
 use super::super::call::{Call, LeaseId, Micros, Name, Need, Part, Return, Subject, Terms, Want, instant};
 use super::claim::Kept;
 use super::line::{Flight, Given, Lend, Line, Waiting};
+use super::owing::Predecessors;
 use super::pool::Pool;
 use super::{Answer, Bug, Mono, Node, Outgoing, PATIENCE, Shard, Waiter, store_micros};
-use crate::memory::Commit;
 use crate::sync::Ordering;
 
 /// Stacks decided by one call.
@@ -52,6 +52,7 @@ impl<W: Waiter> Node<W> {
             needs: Vec::new(),
             borrows: Vec::new(),
             lends: Vec::new(),
+            settles: Vec::new(),
         };
         let mut draft = Draft {
             call: Call {
@@ -112,7 +113,7 @@ impl<W: Waiter> Node<W> {
                 needed: false,
             });
         }
-        self.settle_owing(line, pools, &mut draft, instant(store));
+        self.settle_owing(line, pools, &mut flight, &mut draft, (store, now));
         for given in line.given.drain(..) {
             let subject = draft.subject(given.name, &given.terms);
             draft.call.returns.push(Return {
@@ -136,23 +137,40 @@ impl<W: Waiter> Node<W> {
         })
     }
 
-    /// Tells of all that was let through without the store, once.
+    /// Charges what was let through without the store, once, and only where it still matters.
     fn settle_owing(
         &self,
         line: &mut Line<W>,
         pools: &mut HashMap<CounterKey, Pool, RandomState>,
+        flight: &mut Flight<W>,
         draft: &mut Draft,
-        at: Timestamp,
+        (store, now): (Micros, Mono),
     ) {
         for key in std::mem::take(&mut line.owing) {
-            if let (Some(pool), Some(terms)) = (pools.get_mut(&key), line.terms.get(&key)) {
-                let owed = pool.owed;
-                draft.settle(pool, terms, at);
-                if self.has(Bug::OwedAgain) {
-                    pool.owed = owed;
-                    line.owing.push(key);
-                }
+            let Some(pool) = pools.get_mut(&key) else { continue };
+            let Some(owing) = pool.owing.take().filter(|owing| owing.matters(instant(store))) else {
+                continue;
+            };
+            if draft.contradicts(&owing.predecessors) {
+                pool.owing = Some(owing);
+                line.owing.push(key);
+                continue;
             }
+            // The node may know newer numbers than those that let it through.
+            let terms = *line.terms.get(&key).unwrap_or(&owing.terms);
+            let subject = draft.subject(pool.name, &terms);
+            draft
+                .call
+                .settlements
+                .push(owing.settlement(subject, &terms, now));
+            if !self.has(Bug::SettlesAlone) {
+                draft.replaces(pool.name, &terms, &owing.predecessors);
+            }
+            if self.has(Bug::OwedAgain) {
+                pool.owing = Some(owing.clone());
+                line.owing.push(key);
+            }
+            flight.settles.push((key, owing));
         }
     }
 }
@@ -182,7 +200,11 @@ impl Draft {
                     stack.push((item.key, item.mode == Mode::Enforce));
                 }
             }
-            self.add_formers(&waiting);
+            for (place, replaced) in &waiting.predecessors {
+                if let Some(item) = waiting.items.iter().find(|item| item.place == *place) {
+                    self.replaces(item.name, &item.terms, replaced);
+                }
+            }
             self.stacks.push(stack);
             if waiting.borrows {
                 flight.borrows.push(waiting);
@@ -194,26 +216,6 @@ impl Draft {
                 flight.needs.push(waiting);
             }
         }
-    }
-
-    /// Charges what a counter's fallback let through, once, and only if it still matters.
-    fn settle(&mut self, pool: &mut Pool, terms: &Terms, at: Timestamp) {
-        let owed = std::mem::take(&mut pool.owed);
-        if owed == 0 || at >= pool.owed_until {
-            return;
-        }
-        let subject = self.subject(pool.name, terms);
-        // It comes after all that wait, so that nobody is told its outcome.
-        self.call.needs.push(Need {
-            commit: Commit::Charge,
-            parts: vec![Part {
-                subject,
-                limit: terms.limit,
-                capacity: terms.capacity,
-                cost: owed,
-                mode: Mode::Soft,
-            }],
-        });
     }
 
     /// Asks for what requests of other homes wait for, as one lease of each counter and limit. Who costs nothing only
@@ -250,19 +252,26 @@ impl Draft {
         }
     }
 
-    fn add_formers<W>(&mut self, waiting: &Waiting<W>) {
-        for (place, left) in &waiting.left {
-            if let Some(item) = waiting.items.iter().find(|item| item.place == *place) {
-                let own = self.subject(item.name, &item.terms);
-                let known = &mut self.call.subjects[own].left;
-                *known = (*known).max(*left);
-            }
+    /// Whether the call speaks of a counter by other numbers than it had when it was replaced: those of requests that know
+    /// of no change. What it had left is not known by them.
+    fn contradicts(&self, replaced: &Predecessors) -> bool {
+        let numbers = |terms: &Terms| (terms.limit, terms.capacity);
+        replaced.known.iter().any(|(name, terms)| {
+            let mut subjects = self.call.subjects.iter();
+            subjects.any(|subject| subject.name == *name && numbers(&subject.terms) != numbers(terms))
+        })
+    }
+
+    /// Says what a counter replaces.
+    fn replaces(&mut self, name: Name, terms: &Terms, replaced: &Predecessors) {
+        if replaced.is_empty() {
+            return;
         }
-        for (place, name, terms) in &waiting.formers {
-            let Some(item) = waiting.items.iter().find(|item| item.place == *place) else {
-                continue;
-            };
-            let (former, own) = (self.subject(*name, terms), self.subject(item.name, &item.terms));
+        let own = self.subject(name, terms);
+        let left = &mut self.call.subjects[own].left;
+        *left = replaced.left.max(*left);
+        for (name, terms) in &replaced.known {
+            let former = self.subject(*name, terms);
             let known = &mut self.call.subjects[own].formers;
             if own != former && !known.contains(&former) {
                 known.push(former);

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
-use tollgate_core::{Cell, CounterKey, Mode};
+use tollgate_core::{Cell, CounterKey, Mode, Timestamp};
 
 use super::super::call::{LeaseId, Micros, Name, Terms, most_of};
 use super::claim::{Claim, Kept};
+use super::owing::{Owing, Predecessors};
 use super::pool::{Pool, Standing};
 use super::{Answer, LEASE_IDLE, Mono, Waiter};
 use crate::memory::Commit;
@@ -45,9 +46,8 @@ pub(super) struct Waiting<W> {
     pub(super) kept: SmallVec<[Kept; 1]>,
     /// All its levels, those of other homes filled in.
     pub(super) levels: Vec<(bool, bool, Cell)>,
-    pub(super) formers: Vec<(usize, Name, Terms)>,
-    /// When counters of other homes were left that levels replace.
-    pub(super) left: Vec<(usize, Micros)>,
+    /// The counters that its levels replace.
+    pub(super) predecessors: Vec<(usize, Predecessors)>,
 }
 
 impl<W> Waiting<W> {
@@ -82,6 +82,8 @@ pub(super) struct Flight<W> {
     pub(super) needs: Vec<Waiting<W>>,
     pub(super) borrows: Vec<Waiting<W>>,
     pub(super) lends: Vec<Lend>,
+    /// What it charges of that which was let through without the store.
+    pub(super) settles: Vec<(CounterKey, Box<Owing>)>,
 }
 
 /// A lease that was asked for.
@@ -116,7 +118,7 @@ pub(super) struct Line<W> {
     pub(super) flight: Option<Flight<W>>,
     pub(super) low: SmallVec<[CounterKey; 4]>,
     pub(super) given: Vec<Given>,
-    /// Counters for which something was let through while the store was away.
+    /// Counters for which something was let through while the store was unavailable.
     pub(super) owing: SmallVec<[CounterKey; 4]>,
     /// The terms that counters of this home were last asked about with.
     pub(super) terms: HashMap<CounterKey, Terms, RandomState>,
@@ -153,12 +155,39 @@ impl<W: Waiter> Line<W> {
         }
     }
 
-    /// Notes that a counter has to be told what was let through without it.
-    pub(super) fn owes(&mut self, key: CounterKey, terms: Terms) {
-        self.terms.insert(key, terms);
+    /// Notes that a counter has to be charged for what was let through without it.
+    pub(super) fn owes(&mut self, key: CounterKey) {
         if !self.owing.contains(&key) {
             self.owing.push(key);
         }
+    }
+
+    /// Takes back what a call would have charged that did nothing.
+    pub(super) fn owe_again(
+        &mut self,
+        pools: &mut HashMap<CounterKey, Pool, RandomState>,
+        settles: Vec<(CounterKey, Box<Owing>)>,
+    ) {
+        for (key, mut old) in settles {
+            if let Some(pool) = pools.get_mut(&key) {
+                if let Some(since) = pool.owing.take() {
+                    old.join(&since);
+                }
+                pool.owing = Some(old);
+                self.owes(key);
+            }
+        }
+    }
+
+    /// Forgets what makes no difference any more.
+    pub(super) fn forget_owing(&mut self, pools: &mut HashMap<CounterKey, Pool, RandomState>, at: Timestamp) {
+        self.owing.retain(|key| {
+            let Some(pool) = pools.get_mut(key) else {
+                return false;
+            };
+            pool.owing.take_if(|owing| !owing.matters(at));
+            pool.owing.is_some()
+        });
     }
 
     /// Whether a call could be sent.

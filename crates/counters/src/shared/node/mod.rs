@@ -9,7 +9,9 @@ mod away;
 mod claim;
 mod decide;
 mod draft;
+mod drain;
 mod line;
+mod owing;
 mod plant;
 mod pool;
 mod reply;
@@ -362,6 +364,8 @@ impl<W: Waiter> Node<W> {
         let before = pools.len();
         for line in lines.values_mut() {
             line.give_back(pools, now, all, &self.unspent);
+            let offset = line.offset.unwrap_or_else(|| self.offset.load(Ordering::Relaxed));
+            line.forget_owing(pools, Timestamp::from_nanos(now.wrapping_add(offset)));
         }
         let mut unused = [Unused::default(); CLASSES.len()];
         pools.retain(|_, pool| {
@@ -369,7 +373,7 @@ impl<W: Waiter> Node<W> {
             *class = class.and(Unused::of(pool, now));
             let idle = now.saturating_sub(pool.used) > IDLE;
             let refused = pool.refusal.is_some_and(|refusal| now < refusal.until);
-            !idle || refused || !pool.leases.is_empty() || pool.owed > 0
+            !idle || refused || !pool.leases.is_empty() || pool.owing.is_some()
         });
         self.pools.fetch_sub(before - pools.len(), Ordering::Relaxed);
         lines.retain(|_, line| !line.is_idle(pools));

@@ -17,6 +17,10 @@ pub enum Bug {
     PartsAreWhole,
     /// What was let through without the store is told it again and again.
     OwedAgain,
+    /// What was let through without the store is charged without a word of what its counter replaces.
+    SettlesAlone,
+    /// What each node let through without the store drains at the whole rate, not at its share.
+    DrainsWhole,
 }
 
 impl<W> Node<W> {

@@ -5,6 +5,7 @@ use tollgate_core::{Algorithm, Cell, CounterKey, Level, Mode, Rule, Timestamp};
 
 use super::super::call::{LeaseId, MOST, Micros, Name, most_of};
 use super::claim::{Kept, Source};
+use super::owing::Owing;
 use super::size::{Sizes, nanos};
 use super::{LEASE_IDLE, Mono};
 
@@ -87,10 +88,8 @@ pub(super) struct Pool {
     pub(super) sated_until: Mono,
     /// When it was last asked about.
     pub(super) used: Mono,
-    /// Let through while the store was away, and not told to it yet.
-    pub(super) owed: u64,
-    /// From then on that makes no difference.
-    pub(super) owed_until: Timestamp,
+    /// Let through while the store was unavailable, and not reported to it yet.
+    pub(super) owing: Option<Box<Owing>>,
 }
 
 /// The shortest time over which a rate is measured, and that of few tokens.
@@ -121,8 +120,7 @@ impl Pool {
             lost: (0, now),
             sated_until: 0,
             used: now,
-            owed: 0,
-            owed_until: Timestamp::EPOCH,
+            owing: None,
         }
     }
 
@@ -347,6 +345,13 @@ impl Pool {
         target.min(self.sizes.share(left))
     }
 
+    /// Forgets that the counter refused, since so much goes back to it.
+    pub(super) fn forget_refusal(&mut self, back: u64) {
+        if back > 0 {
+            self.refusal = None;
+        }
+    }
+
     /// How much more to borrow of what is to be held.
     pub(super) fn want(&self, target: u64, now: Mono) -> u64 {
         let held = self.held(now);
@@ -355,8 +360,8 @@ impl Pool {
             return 0;
         }
         let mut unused = held.saturating_add(self.lost(now));
-        if self.counts_what_ended() {
-            // Also what has ended and nobody has looked at since.
+        if self.counts_what_ended() || self.rule.algorithm == Algorithm::SlidingCounter {
+            // Also what has ended and nobody has looked at since: a window may be over that goes on counting it.
             let ended = self.leases.iter().filter(|lease| !lease.is_live(now));
             unused += ended.map(|lease| lease.left).sum::<u64>();
         }

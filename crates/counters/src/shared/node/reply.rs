@@ -67,6 +67,7 @@ impl<W: Waiter> Node<W> {
             Some(Reply::Late { now: store }) => {
                 // It did nothing, since the clock was taken to be another: now it is known.
                 line.offset = Some(nanos(*store).wrapping_sub(now));
+                line.owe_again(pools, std::mem::take(&mut flight.settles));
                 for waiting in flight.needs.into_iter().chain(flight.borrows) {
                     let claim = Claim::of(waiting.kept, rest);
                     told.push((waiting.waiter, Answer::Again(claim)));

@@ -1,7 +1,7 @@
 //! A request that can't be decided from what is held: what it keeps meanwhile, and the line that it joins.
 
 use smallvec::SmallVec;
-use tollgate_core::{Cell, Level, Timestamp};
+use tollgate_core::{Cell, Timestamp};
 
 use super::super::call::Terms;
 use super::claim::Kept;
@@ -49,8 +49,7 @@ impl Undecided<'_> {
             items: Vec::new(),
             kept: std::mem::take(&mut self.kept),
             levels: vec![(true, false, Cell::default()); asked.levels.len()],
-            formers: Vec::new(),
-            left: Vec::new(),
+            predecessors: Vec::new(),
         };
         for (place, level) in asked.levels.iter().enumerate() {
             let Some(pool) = locked.pool(level) else { continue };
@@ -69,36 +68,15 @@ impl Undecided<'_> {
                 waiting.levels[place] = (fits, fits && level.cost > 0, view);
             }
         }
-        self.tell_formers(&mut waiting);
+        let places = waiting.items.iter().map(|item| item.place);
+        let replaced = places.map(|place| (place, asked.predecessors(place, self.at, self.parts_are_whole)));
+        waiting.predecessors = replaced.filter(|(_, replaced)| !replaced.is_empty()).collect();
         let place = foreign.unwrap_or(asked.levels.len() - 1);
         let line = locked.shard(home).lines.entry(home);
         let line = line.or_insert_with(|| Line::new(asked.details.tag(place)));
         line.lane = asked.details.lane(place);
         line.push(waiting);
         Step::Waits(home)
-    }
-
-    /// Adds what levels replace: counters of the same slot, or when others were left that are out of reach.
-    fn tell_formers<W>(&self, waiting: &mut Waiting<W>) {
-        let asked = self.asked;
-        for (number, former) in asked.formers.iter().enumerate() {
-            let (place, home) = (former.level, waiting.home);
-            if asked.levels[place].home != home {
-                continue;
-            }
-            if former.home != home || !(former.whole || self.parts_are_whole) {
-                // No earlier than it was.
-                waiting.left.push((place, former.left.nanos().div_ceil(1_000)));
-                continue;
-            }
-            let level = Level {
-                rule: former.rule,
-                calendar: former.calendar,
-                ..asked.levels[place]
-            };
-            let terms = Terms::of(&level, asked.revision, self.at);
-            waiting.formers.push((place, asked.details.former(number), terms));
-        }
     }
 
     /// The first level of another home that nothing is known of.

@@ -7,11 +7,11 @@
 
 use super::super::call::{Kind, LONGEST_HOLD, MOST, Micros, Return, Terms, Want};
 use super::Bug;
-use super::counter::{Counter, Lent};
+use super::counter::{Counter, Lent, MOST_GONE};
 
 impl Counter {
-    /// A bucket's debt at an instant, in parts of a token. One that is not soft never owes more than it holds, and
-    /// what is on lease.
+    /// A bucket's debt at an instant, in parts of a token. One that is not soft never owes more than it holds, and what
+    /// is on lease, and what requests wait with: that may still be given back, and can't be credited once it was cut off.
     pub(super) fn debt(&self, limit: u64, capacity: u64, soft: bool, now: Micros) -> (Micros, u128) {
         let [at, tokens, parts] = self.numbers;
         let window = u128::from(self.terms.window);
@@ -19,7 +19,11 @@ impl Counter {
         let leased = u128::from(self.leased()) * window;
         let mut owed = u128::from(tokens) * window + u128::from(parts);
         if !soft {
-            owed = owed.min(u128::from(capacity) * window + leased);
+            let mut most = u128::from(capacity) * window + leased;
+            if self.bug != Some(Bug::CutIsCredited) {
+                most += u128::from(self.needed()) * window;
+            }
+            owed = owed.min(most);
         }
         let drained = u128::from(limit) * u128::from(then - at);
         let least = if self.bug == Some(Bug::LeasesDrain) {
@@ -46,7 +50,8 @@ impl Counter {
             let Some((place, first)) = ended.min_by_key(|(_, lent)| lent.until) else {
                 break;
             };
-            let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, false, first.until);
+            let until = first.until;
+            let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, false, until);
             self.numbers = self.bucket(at, owed);
             self.lent.remove(place);
         }
@@ -104,11 +109,10 @@ impl Counter {
             _ => self.find(given.lease),
         };
         let credited = self.bug == Some(Bug::BucketCredit);
-        let lent = match place {
-            Some(place) => self.lent[place].amount,
-            None if credited => MOST,
-            None => return,
-        };
+        if place.is_none() && !credited {
+            return;
+        }
+        let lent = place.map_or(MOST, |place| self.lent[place].amount);
         let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, false, now);
         let unspent = given.unspent.min(lent);
         let credit = u128::from(unspent) * u128::from(self.terms.window);
@@ -130,7 +134,10 @@ impl Counter {
         if gone.needed {
             return;
         }
-        if let Some(rest) = self.lent.iter_mut().find(|lent| lent.is_nobodys()) {
+        let gone_before = self.lent.iter().filter(|lent| lent.is_nobodys()).count();
+        if gone_before >= MOST_GONE
+            && let Some(rest) = self.lent.iter_mut().rfind(|lent| lent.is_nobodys())
+        {
             rest.amount = (rest.amount + gone.amount).min(MOST);
             rest.until = rest.until.max(gone.until);
             return;
@@ -143,8 +150,17 @@ impl Counter {
 
     /// What a bucket has on lease.
     fn leased(&self) -> u64 {
-        let out = self.lent.iter().filter(|lent| !lent.needed);
-        out.map(|lent| lent.amount)
+        self.sum_of(|lent| !lent.needed)
+    }
+
+    /// What requests have of a bucket while they wait for another slot.
+    fn needed(&self) -> u64 {
+        self.sum_of(|lent| lent.needed)
+    }
+
+    fn sum_of(&self, counts: impl Fn(&Lent) -> bool) -> u64 {
+        let lent = self.lent.iter().filter(|lent| counts(lent));
+        lent.map(|lent| lent.amount)
             .fold(0, |sum, amount| (sum + amount).min(MOST))
     }
 }

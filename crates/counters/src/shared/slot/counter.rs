@@ -6,6 +6,7 @@ use tollgate_core::Mode;
 
 use super::super::call::{Kind, LONGEST_HOLD, LeaseId, MOST, Micros, Part, Return, State, Terms, Want};
 use super::Bug;
+use super::idle::{IDLE_KEPT, Idle};
 
 /// How long a counter is kept at least after it stopped to matter, and how far its expiry is moved ahead at least.
 const GRACE: Micros = 300_000_000;
@@ -13,6 +14,8 @@ const GRACE: Micros = 300_000_000;
 /// lent. Of more only the latest can come back.
 const MOST_LENT: usize = 32;
 const MOST_OF_NODE: usize = 4;
+/// The most leases that can't come back any more and of which a bucket knows when each one ends.
+pub(super) const MOST_GONE: usize = 8;
 /// A lease that may come back, or whose spends a log has not placed yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Lent {
@@ -54,6 +57,10 @@ pub(super) struct Counter {
     pub(super) log: VecDeque<(Micros, u64)>,
     /// The oldest first. Windows: of the present window. Logs: not in the log yet. Buckets: those that live.
     pub(super) lent: Vec<Lent>,
+    /// A bucket's time to spare, of which nodes that let something through without the store are yet to be heard.
+    pub(super) idle: Option<Idle>,
+    /// The same from when it was last written until now.
+    pub(super) idle_now: Option<Idle>,
     /// From when on it may be forgotten.
     expires: Micros,
     pub(super) changed: bool,
@@ -71,6 +78,8 @@ impl Counter {
             numbers: [0; 3],
             log: VecDeque::new(),
             lent: Vec::new(),
+            idle: None,
+            idle_now: None,
             expires: 0,
             changed: false,
             bug,
@@ -119,14 +128,17 @@ impl Counter {
     }
 
     /// Of two revisions of its limit the newer one holds, whoever asks, and even if whoever told of it was denied.
-    /// A bucket has refilled by the old one until now.
-    pub(super) fn agree(&mut self, terms: &Terms, now: Micros) {
+    /// A bucket has refilled by the old one until now. Says whether it did.
+    pub(super) fn agree(&mut self, terms: &Terms, now: Micros) -> bool {
+        (self.idle, self.idle_now) = (self.idle.filter(|idle| now < idle.until + IDLE_KEPT), None);
         let known = self.terms;
         let stale_wins = self.bug == Some(Bug::StaleRevisionWins);
         self.changed = terms.revision > known.revision && !stale_wins;
         self.asked = (terms.limit, terms.capacity);
         let numbers = |terms: &Terms| (terms.limit, terms.capacity);
-        if self.changed && known.kind.is_bucket() && numbers(&known) != numbers(terms) {
+        let changes = self.changed && known.kind.is_bucket() && numbers(&known) != numbers(terms);
+        if changes {
+            self.idle = None;
             self.settle_bucket(now);
             let (at, owed) = self.debt(known.limit, known.capacity, false, now);
             self.numbers = self.bucket(at, owed);
@@ -142,6 +154,12 @@ impl Counter {
                 self.terms.revision = known.revision;
             }
         }
+        changes
+    }
+
+    /// Whether the call knows the numbers that hold.
+    pub(super) fn goes_by_what_was_asked(&self) -> bool {
+        self.asked == (self.terms.limit, self.terms.capacity)
     }
 
     /// Rolls windows, and lets go of what can no longer be spent: into a log, and by a bucket.
@@ -267,6 +285,23 @@ impl Counter {
         State(after)
     }
 
+    /// Charges what went through whether or not there was room.
+    pub(super) fn charge_anyway(&mut self, cost: u64, now: Micros) {
+        if cost == 0 && !self.terms.kind.is_bucket() {
+            return;
+        }
+        let (limit, capacity) = self.asked;
+        let part = Part {
+            subject: 0,
+            limit,
+            capacity,
+            cost,
+            mode: Mode::Soft,
+        };
+        let look = self.look(&part, now);
+        self.charge(&part, &look, now, true);
+    }
+
     /// Lends what is wanted, or as much as there is, and says for how long.
     pub(super) fn lend(&mut self, want: &Want, now: Micros) -> (u64, Micros) {
         let Terms { kind, limit, .. } = self.terms;
@@ -316,11 +351,12 @@ impl Counter {
             return;
         }
         let of_node = |lent: &Lent| lent.id.node == want.lease.node && !lent.is_nobodys();
+        let of_anybody = |lent: &Lent| !lent.is_nobodys();
         let mut gone = None;
         if self.lent.iter().filter(|lent| of_node(lent)).count() >= MOST_OF_NODE {
-            gone = self.lent.iter().position(of_node);
-        } else if self.lent.len() >= MOST_LENT {
-            gone = self.lent.iter().position(|lent| !lent.is_nobodys());
+            gone = self.least_worth(of_node);
+        } else if self.lent.iter().filter(|lent| of_anybody(lent)).count() >= MOST_LENT {
+            gone = self.least_worth(of_anybody);
         }
         if let Some(place) = gone {
             let lent = self.lent.remove(place);
@@ -336,6 +372,13 @@ impl Counter {
             until: now + hold,
             needed: want.needed && kind.is_bucket(),
         });
+    }
+
+    /// The place of the lease whose return is worth the least: the oldest that a request waited for and has spent, else
+    /// the oldest.
+    fn least_worth(&self, of: impl Fn(&Lent) -> bool) -> Option<usize> {
+        let spent = self.lent.iter().position(|lent| lent.needed && of(lent));
+        spent.or_else(|| self.lent.iter().position(of))
     }
 
     /// The place of a lease that can come back.

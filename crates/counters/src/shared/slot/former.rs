@@ -15,11 +15,17 @@ impl Counter {
     pub(super) fn narrow(&mut self, room: u64, (amount, until): (u64, Micros), now: Micros) {
         let excess = self.remaining(now).saturating_sub(room);
         match self.terms.kind {
-            _ if excess == 0 => {}
             Kind::Token | Kind::Leaky => {
+                self.idle_now = None;
                 // No part of a token more, either.
-                self.numbers = [self.numbers[0].max(now), self.terms.capacity - room, 0];
+                let window = u128::from(self.terms.window);
+                let (at, owed) = self.debt(self.terms.limit, self.terms.capacity, false, now);
+                let least = u128::from(self.terms.capacity.saturating_sub(room)) * window;
+                if owed < least {
+                    self.numbers = self.bucket(at, least);
+                }
             }
+            _ if excess == 0 => {}
             Kind::Log => self.enter(now, excess),
             Kind::Sliding => self.numbers[2] += excess,
             _ => self.numbers[1] += excess,

@@ -6,6 +6,7 @@
 mod bucket;
 mod counter;
 mod former;
+mod idle;
 mod log;
 mod once;
 mod record;
@@ -49,6 +50,10 @@ pub enum Bug {
     LogSettledAtGrant,
     /// A lease may be held past its window's end.
     HoldPastEnd,
+    /// A debt beyond the burst is cut to it, and what of it a request gives back is credited all the same.
+    CutIsCredited,
+    /// What a bucket had time to drain counts for each node that let something through without the store.
+    IdleTwice,
     /// Unspent tokens go straight back into a bucket, whatever it knows of them.
     BucketCredit,
     /// They go back as if they were of the oldest lease, whichever they are of.
@@ -250,27 +255,55 @@ impl Slot {
                     (Counter::cold(began, lost, &subject.terms, self.bug), false)
                 }
             };
-            counter.agree(&subject.terms, now);
+            let [from, tokens, _] = counter.numbers;
+            let changed = counter.agree(&subject.terms, now);
             if !known && left > 0 {
                 // Once, whatever its clock says who tells of it.
                 counter.change();
             }
             counter.settle(now);
+            if subject.terms.kind.is_bucket() && !changed && (known || from == 0) {
+                counter.note_idle(from, tokens, now);
+            }
             subjects.push((counter, known));
         }
-        for (place, subject) in call.subjects.iter().enumerate() {
-            if subjects[place].1 {
-                continue;
-            }
-            let formers = subject.formers.iter().map(|former| &subjects[*former]);
-            let known: Vec<_> = formers.filter(|(_, known)| *known).collect();
-            let Some(room) = known.iter().map(|(former, _)| former.remaining(now)).min() else {
-                continue;
-            };
-            let on_lease = known.iter().map(|(former, _)| former.on_lease(now));
-            let on_lease = on_lease.fold((0, 0), former::both);
-            subjects[place].0.narrow(room, on_lease, now);
-        }
+        charge_fallbacks(call, &mut subjects, began, now);
         subjects.into_iter().map(|(counter, _)| counter).collect()
+    }
+}
+
+/// Charges what fallbacks let through, and narrows counters that are untouched to what those have left that they
+/// replace: which first have to be charged themselves.
+fn charge_fallbacks(call: &Call, subjects: &mut [(Counter, bool)], began: Micros, now: Micros) {
+    let replaces = |place: usize| !call.subjects[place].formers.is_empty();
+    let is_replaced = |place: usize| {
+        let mut others = call.subjects.iter();
+        others.any(|other| other.formers.contains(&place))
+    };
+    let mut places: Vec<usize> = (0..subjects.len()).collect();
+    let untouched: Vec<bool> = subjects.iter().map(|(_, known)| !known).collect();
+    places.sort_by_key(|place| (untouched[*place] && replaces(*place), !is_replaced(*place)));
+    for place in places {
+        if untouched[place] {
+            let formers = call.subjects[place].formers.iter();
+            let formers = formers.map(|former| &subjects[*former]);
+            let known = formers.filter(|(former, known)| *known || former.is_changed());
+            let known: Vec<_> = known.map(|(former, _)| former).collect();
+            let on_lease = known.iter().map(|former| former.on_lease(now));
+            let on_lease = on_lease.fold((0, 0), former::both);
+            if let Some(room) = known.iter().map(|former| former.remaining(now)).min() {
+                subjects[place].0.narrow(room, on_lease, now);
+            }
+        }
+        let (counter, _) = &mut subjects[place];
+        for settlement in call
+            .settlements
+            .iter()
+            .filter(|settlement| settlement.subject == place)
+        {
+            // Who has not heard of this generation knows no time of it, nor does anybody if the clock was set back.
+            let knows_time = call.heard[0] == began && settlement.since + settlement.age <= now;
+            counter.settle_fallback(settlement, knows_time, now);
+        }
     }
 }
