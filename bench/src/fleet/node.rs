@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 use tollgate::clock;
-use tollgate::engine::{Engine, Undecided, Wait};
+use tollgate::engine::{Engine, Patience, Undecided, Wait};
 use tollgate::fleet::{Fleet, RedisSettings};
 use tollgate_catalog::Request;
 use tollgate_counters::Commit;
@@ -76,8 +76,9 @@ impl Node {
     /// Whether a request goes through that had to wait.
     pub(crate) async fn finish(&self, mut wait: Wait, request: &Request<'_>) -> bool {
         let (snapshot, now) = (self.engine.snapshot_full(), clock::now());
+        let mut patience = Patience::default();
         loop {
-            let answer = wait.answer(true).await;
+            let answer = wait.answer(&mut patience).await;
             match self
                 .engine
                 .resume(&snapshot, request, Commit::Charge, now, answer)

@@ -34,7 +34,7 @@ pub use checked::Checked;
 pub use throttle::{Throttling, Unthrottled};
 pub(crate) use together::Joined;
 pub use together::{Part, Resumed, Together};
-pub use wait::{DeskWait, Done, Heard, Undecided, Wait};
+pub use wait::{DeskWait, Done, Heard, Patience, Undecided, Wait};
 
 /// Counters held at most unless configured: about 730 MB.
 pub const DEFAULT_MAX_COUNTERS: usize = 10_000_000;
@@ -321,10 +321,11 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
         let mut checked = self.check_held(snapshot, request, now, None);
-        for waits in 1..=MOST_WAITS {
+        let mut patience = Patience::default();
+        while !patience.is_over() {
             match checked {
                 Err(Undecided::Waits(wait)) => {
-                    let heard = wait.answer(waits < MOST_WAITS).await;
+                    let heard = wait.answer(&mut patience).await;
                     checked = self.check_held(snapshot, request, now, Some(heard));
                 }
                 decided => return decided,
@@ -414,8 +415,9 @@ impl Engine {
         commit: Commit,
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
-        for waits in 1..=MOST_WAITS {
-            let heard = wait.answer(waits < MOST_WAITS).await;
+        let mut patience = Patience::default();
+        while !patience.is_over() {
+            let heard = wait.answer(&mut patience).await;
             match self.resume(snapshot, request, commit, now, heard) {
                 Err(Undecided::Waits(again)) => wait = again,
                 decided => return decided,

@@ -22,7 +22,7 @@ const SWEEP_EVERY: Duration = Duration::from_millis(2);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Signs of a loss within so long are of the same one.
 const ONE_LOSS: Duration = Duration::from_secs(10);
-/// How long leases that are given back at the end may take.
+/// How long leases that are given back at the end may take, unless requests wait for longer.
 const LAST_CALLS: Duration = Duration::from_millis(300);
 
 /// Where Redis is, and how it is used.
@@ -92,7 +92,7 @@ impl Fleet {
             allow_eviction: settings.allow_eviction,
             witnesses: settings.witnesses,
             scripts: redis::scripts(),
-            ..redis::Settings::new(settings.address.clone(), handle.clone())
+            ..redis::Settings::new(settings.address.clone(), handle.clone()).with_deadline(settings.patience)
         };
         let away = |error: redis::StartError| format!("--redis: {error}");
         let redis = match Redis::connect(ways.clone()).await {
@@ -214,7 +214,7 @@ impl Fleet {
             }
             self.nodes.leave().await
         };
-        let _ = tokio::time::timeout(LAST_CALLS, leaving).await;
+        let _ = tokio::time::timeout(LAST_CALLS.max(2 * self.patience), leaving).await;
     }
 
     async fn beat(&self) {

@@ -53,6 +53,17 @@ pub(super) struct Inner {
     surveyor: OnceLock<AbortHandle>,
 }
 
+/// How a call gets to its server.
+#[derive(Clone, Copy)]
+enum Way {
+    /// At once, if the server answers.
+    Any,
+    /// At once, whether it answers or not.
+    Anyway,
+    /// When there is a turn in a lane.
+    Lane(usize),
+}
+
 /// Which primary serves a slot.
 pub(super) struct Map {
     pub(super) primaries: Vec<Arc<Primary>>,
@@ -162,7 +173,16 @@ impl Redis {
         B: FnMut(&Link) -> Parts + Send + 'static,
         T: FnOnce(Result<Value, Failure>) + Send + 'static,
     {
-        self.send(slot, None, script, build, then);
+        self.send(slot, Way::Any, script, build, then);
+    }
+
+    /// The same although the server seems to be silent, for what nobody waits for: one that only takes long is heard of.
+    pub(super) fn call_anyway<B, T>(&self, slot: u16, script: &'static Script, build: B, then: T)
+    where
+        B: FnMut(&Link) -> Parts + Send + 'static,
+        T: FnOnce(Result<Value, Failure>) + Send + 'static,
+    {
+        self.send(slot, Way::Anyway, script, build, then);
     }
 
     /// The same in one of the [`LANES`](crate::shared::node::LANES). A call whose lane is full waits for its turn, and
@@ -172,17 +192,21 @@ impl Redis {
         B: FnMut(&Link) -> Parts + Send + 'static,
         T: FnOnce(Result<Value, Failure>) + Send + 'static,
     {
-        self.send(slot, Some(lane), script, build, then);
+        self.send(slot, Way::Lane(lane), script, build, then);
     }
 
-    fn send<B, T>(&self, slot: u16, lane: Option<usize>, script: &'static Script, build: B, then: T)
+    fn send<B, T>(&self, slot: u16, way: Way, script: &'static Script, build: B, then: T)
     where
         B: FnMut(&Link) -> Parts + Send + 'static,
         T: FnOnce(Result<Value, Failure>) + Send + 'static,
     {
         let answer = Answer::new(then);
         let primary = self.0.primary_of(slot).ok_or(Why::NotConnected);
-        match primary.and_then(|primary| Ok((primary.seat()?, primary))) {
+        let seat = |primary: &Primary| match way {
+            Way::Anyway => primary.any_seat(),
+            Way::Any | Way::Lane(_) => primary.seat(),
+        };
+        match primary.and_then(|primary| Ok((seat(&primary)?, primary))) {
             Err(why) => answer.give(Err(Failure::NotRun(why))),
             Ok((seat, primary)) => {
                 let errand = Errand {
@@ -192,9 +216,9 @@ impl Redis {
                     build,
                 };
                 self.0.means.settings.runtime.spawn(async move {
-                    let outcome = match lane {
-                        None => errand.run(primary, seat).await,
-                        Some(lane) => {
+                    let outcome = match way {
+                        Way::Any | Way::Anyway => errand.run(primary, seat).await,
+                        Way::Lane(lane) => {
                             drop(seat);
                             errand.run_in_lane(primary, lane).await
                         }

@@ -12,20 +12,21 @@ use super::dial::{Dialler, Line};
 use super::failure::Why;
 use super::lineage::Lineage;
 use super::link::{Link, Owner, StoreTime};
+use super::script::Script;
 use super::settings::Settings;
 use super::trouble::Trouble;
 
 /// Who was promoted remembers it for longer than this. See [`Lineage`].
 const REMEMBERED: Duration = Duration::from_secs(1);
 
-/// How long replicas may take to say that they have something, in milliseconds. Whoever waits for a call waits less, but
-/// what is granted late still counts.
-const WITNESS_MS: u32 = 100;
+/// How long replicas may take to say that they have something, unless requests wait for longer. What is granted late
+/// still counts.
+const WITNESS_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A connection to a primary.
 pub(super) struct Connection {
     line: Line,
-    witnesses: u32,
+    witnesses: Witnesses,
     link: ArcSwap<Link>,
     lineage: Arc<Lineage>,
     cluster: bool,
@@ -33,6 +34,14 @@ pub(super) struct Connection {
     most_in_flight: usize,
     /// That the user may not do something has been logged.
     complained: AtomicBool,
+}
+
+/// Replicas that must have what was written.
+#[derive(Clone, Copy)]
+struct Witnesses {
+    count: u32,
+    /// How long they may take to say so, in milliseconds.
+    timeout_ms: u128,
 }
 
 /// There was no reply, and will be none.
@@ -55,7 +64,11 @@ impl Connection {
     ) -> Result<Self, Trouble> {
         let line = dialler.dial(server).await?;
         let known = meet(&line, dialler.is_cluster()).await?;
-        call_witnesses(&line, settings.witnesses).await?;
+        let witnesses = Witnesses {
+            count: settings.witnesses,
+            timeout_ms: WITNESS_TIMEOUT.max(settings.patience).as_millis(),
+        };
+        witnesses.call(&line).await?;
         if !settings.allow_eviction {
             let memory = line.ask_text(&["INFO", "memory"]).await?;
             match field(&memory, "maxmemory_policy") {
@@ -63,12 +76,10 @@ impl Connection {
                 Some(policy) => return Err(Trouble::Evicts(policy.to_owned())),
             }
         }
-        for script in &settings.scripts {
-            line.ask("SCRIPT LOAD", &script.load()).await?;
-        }
+        tell_scripts(&line, &settings.scripts).await?;
         Ok(Self {
             line,
-            witnesses: settings.witnesses,
+            witnesses,
             link: ArcSwap::from_pointee(known),
             lineage: lineage.clone(),
             cluster: dialler.is_cluster(),
@@ -87,7 +98,7 @@ impl Connection {
     pub(super) async fn learn(&self) -> Result<(), Trouble> {
         let before = self.link.load_full();
         let mut link = meet(&self.line, self.cluster).await?;
-        call_witnesses(&self.line, self.witnesses).await?;
+        self.witnesses.call(&self.line).await?;
         link.time = self.link.load().time.or_later(link.time);
         let kept = !link.promoted && before.asked.elapsed() < REMEMBERED;
         if kept && self.lineage.note(&before.owner, &link.owner) {
@@ -159,7 +170,7 @@ impl Seat {
             return Err(Lost::BeforeSending);
         }
         let mut pipe = line.pipe.clone();
-        if before.is_empty() && *witnesses == 0 {
+        if before.is_empty() && witnesses.count == 0 {
             return pipe.send_packed_command(&call).await.map_err(|_| Lost::Perhaps);
         }
         let mut commands = Pipeline::new();
@@ -167,40 +178,64 @@ impl Seat {
             commands.add_command(command.clone());
         }
         commands.add_command(call);
-        if *witnesses > 0 {
-            commands.add_command(wait(*witnesses));
+        if witnesses.count > 0 {
+            commands.add_command(witnesses.wait());
         }
-        let wanted = 1 + usize::from(*witnesses > 0);
+        let wanted = 1 + usize::from(witnesses.count > 0);
         let replies = pipe.send_packed_commands(&commands, before.len(), wanted).await;
         let mut replies = replies.map_err(|_| Lost::Perhaps)?.into_iter();
         let reply = replies.next().unwrap_or(Value::Nil);
         // What was answered with an error is told apart by that.
         let done = !matches!(reply, Value::ServerError(_));
-        if *witnesses > 0 && done && !replies.next().is_some_and(|seen| suffice(&seen, *witnesses)) {
+        if witnesses.count > 0 && done && !replies.next().is_some_and(|seen| witnesses.suffice(&seen)) {
             return Err(Lost::Unwitnessed);
         }
         Ok(reply)
     }
 }
 
-/// Asks how many replicas have all that was written over this connection, once that are so many or time is up.
-fn wait(witnesses: u32) -> Cmd {
-    let mut wait = redis::cmd("WAIT");
-    wait.arg(witnesses).arg(WITNESS_MS);
-    wait
-}
-
-fn suffice(seen: &Value, witnesses: u32) -> bool {
-    matches!(seen, Value::Int(seen) if *seen >= i64::from(witnesses))
-}
-
-/// Makes sure that as many replicas follow as must.
-async fn call_witnesses(line: &Line, witnesses: u32) -> Result<(), Trouble> {
-    if witnesses == 0 || suffice(&line.ask("WAIT", &wait(witnesses)).await?, witnesses) {
-        Ok(())
-    } else {
-        Err(Trouble::Unwell(Why::TooFewReplicas))
+impl Witnesses {
+    /// Asks how many replicas have all that was written over this connection, once that are so many or time is up.
+    fn wait(self) -> Cmd {
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(self.count).arg(self.timeout_ms.to_string());
+        wait
     }
+
+    fn suffice(self, seen: &Value) -> bool {
+        matches!(seen, Value::Int(seen) if *seen >= i64::from(self.count))
+    }
+
+    /// Makes sure that as many replicas follow as must.
+    async fn call(self, line: &Line) -> Result<(), Trouble> {
+        if self.count == 0 || self.suffice(&line.ask("WAIT", &self.wait()).await?) {
+            Ok(())
+        } else {
+            Err(Trouble::Unwell(Why::TooFewReplicas))
+        }
+    }
+}
+
+/// Tells a server all scripts, in one trip.
+async fn tell_scripts(line: &Line, scripts: &[&Script]) -> Result<(), Trouble> {
+    let mut commands = Pipeline::new();
+    for script in scripts {
+        commands.add_command(script.load());
+    }
+    if scripts.is_empty() {
+        return Ok(());
+    }
+    let replies = line
+        .pipe
+        .clone()
+        .send_packed_commands(&commands, 0, scripts.len())
+        .await;
+    for reply in replies.map_err(|error| Trouble::lost(&error))? {
+        if let Value::ServerError(error) = reply {
+            return Err(Trouble::answered("SCRIPT LOAD", &error));
+        }
+    }
+    Ok(())
 }
 
 /// A line of `INFO`.

@@ -80,7 +80,7 @@ impl<B: FnMut(&Link) -> Parts> Errand<B> {
         };
         let mut last = Why::Moved;
         for _ in 0..ATTEMPTS {
-            let reply = self.send(&stop, deadline).await?;
+            let reply = self.send(&stop).await?;
             let verdict = judge(reply);
             if let Verdict::NotRun(why @ (Why::Loading | Why::DiskError | Why::Busy), _) = verdict {
                 stop.primary.fail(Trouble::Unwell(why));
@@ -115,7 +115,7 @@ impl<B: FnMut(&Link) -> Parts> Errand<B> {
     }
 
     /// Sends the call and waits for the reply, beyond its deadline if it must be.
-    async fn send(&mut self, stop: &Stop, deadline: Instant) -> Result<Value, Failure> {
+    async fn send(&mut self, stop: &Stop) -> Result<Value, Failure> {
         let connection = stop.seat.connection();
         let parts = (self.build)(&connection.link());
         let mut before: Vec<Cmd> = Vec::new();
@@ -127,19 +127,9 @@ impl<B: FnMut(&Link) -> Parts> Errand<B> {
         }
         let sent = stop.primary.now_sent();
         let exchange = stop.seat.exchange(&before, self.script.call(&parts));
-        tokio::pin!(exchange);
-        let reply = match timeout_at(deadline.into(), &mut exchange).await {
-            Ok(reply) => reply,
-            Err(_) => {
-                stop.primary.overdue(sent, deadline);
-                match stop.primary.outlast(sent, exchange).await {
-                    Some(reply) => reply,
-                    None => {
-                        connection.close();
-                        return Err(Failure::Unknown);
-                    }
-                }
-            }
+        let Some(reply) = stop.primary.outlast(sent, exchange).await else {
+            connection.close();
+            return Err(Failure::Unknown);
         };
         reply.map_err(|lost| match lost {
             Lost::BeforeSending => Failure::NotRun(Why::NotConnected),

@@ -163,7 +163,7 @@ impl Fleet {
             parts.arg(&id).arg(&info).arg(u8::from(mark));
             parts
         };
-        let value = ask(&self.redis, self.redis.slot_of(b"fleet"), &BEAT, build).await?;
+        let value = ask_anyway(&self.redis, self.redis.slot_of(b"fleet"), &BEAT, build).await?;
         let mut beat =
             read(&value).ok_or_else(|| Failure::Failed("the fleet's nodes can't be read".to_owned()))?;
         let alive = beat.members.iter().filter(|member| member.is_alive()).count();
@@ -191,13 +191,13 @@ impl Fleet {
                 let (redis, keys) = (self.redis.clone(), self.keys.clone());
                 asked.spawn(async move {
                     let build = move |link: &Link| install(link.owner(), &keys, [slot]);
-                    let mut asked = ask(&redis, slot, &INSTALL, build.clone()).await;
+                    let mut asked = ask_anyway(&redis, slot, &INSTALL, build.clone()).await;
                     for _ in 0..ATTEMPTS {
                         if !matches!(asked, Err(Failure::NotRun(_))) {
                             break;
                         }
                         tokio::time::sleep(AGAIN).await;
-                        asked = ask(&redis, slot, &INSTALL, build.clone()).await;
+                        asked = ask_anyway(&redis, slot, &INSTALL, build.clone()).await;
                     }
                     asked
                 });
@@ -226,6 +226,20 @@ pub(super) async fn ask(
 ) -> Result<Value, Failure> {
     let (sender, receiver) = oneshot::channel();
     redis.call(slot, script, build, move |outcome| {
+        let _ = sender.send(outcome);
+    });
+    receiver.await.unwrap_or(Err(Failure::Unknown))
+}
+
+/// The same though the server seems to be silent: one that takes longer than requests wait is heard of all the same.
+async fn ask_anyway(
+    redis: &Redis,
+    slot: u16,
+    script: &'static Script,
+    build: impl FnMut(&Link) -> Parts + Send + 'static,
+) -> Result<Value, Failure> {
+    let (sender, receiver) = oneshot::channel();
+    redis.call_anyway(slot, script, build, move |outcome| {
         let _ = sender.send(outcome);
     });
     receiver.await.unwrap_or(Err(Failure::Unknown))

@@ -28,8 +28,10 @@ const PROBE_EVERY: Duration = Duration::from_millis(100);
 const OVERSLEPT: Duration = Duration::from_millis(5);
 /// How long a reply is waited for. After that the connection is given up, and all its calls with it.
 pub(super) const LIFETIME: Duration = Duration::from_secs(5);
-/// How long a call waits for its turn in its lane: whoever waits for the call does not wait longer.
+/// How long a call waits for its turn in its lane, unless requests wait for longer.
 const TURN: Duration = Duration::from_millis(20);
+/// How often it is looked at whether a server is silent: so many times before it is taken to be.
+const LOOKS: u32 = 4;
 
 /// A primary.
 pub(super) struct Primary {
@@ -154,9 +156,9 @@ impl Primary {
     /// full of calls without an answer, no others are sent that could tell.
     pub(super) async fn outlast<T>(&self, sent: Sent, reply: impl Future<Output = T>) -> Option<T> {
         tokio::pin!(reply);
-        let patience = self.breaker.lock().patience();
+        let step = self.breaker.lock().patience() / LOOKS;
         while sent.at.elapsed() < LIFETIME {
-            let due = Instant::now() + patience;
+            let due = Instant::now() + step;
             if let Ok(reply) = timeout_at(due.into(), &mut reply).await {
                 return Some(reply);
             }
@@ -175,6 +177,11 @@ impl Primary {
         if self.is_open() {
             return Err(Why::Open);
         }
+        self.any_seat()
+    }
+
+    /// A place for a call that is sent although the server seems to be silent: nobody waits for its reply.
+    pub(super) fn any_seat(&self) -> Result<Seat, Why> {
         match &*self.connection.load() {
             Some(connection) if !connection.is_closed() => connection.seat(),
             _ => Err(Why::NotConnected),
@@ -184,7 +191,7 @@ impl Primary {
     /// Waits for a turn in a lane.
     pub(super) async fn turn(&self, lane: usize) -> Result<OwnedSemaphorePermit, Why> {
         let turn = self.lanes[lane % LANES].clone().acquire_owned();
-        timeout(TURN, turn)
+        timeout(TURN.max(self.means.settings.patience), turn)
             .await
             .ok()
             .and_then(Result::ok)

@@ -8,15 +8,25 @@ use tokio::runtime::Handle;
 
 use super::address::Address;
 use super::script::Script;
+use crate::shared::PATIENCE;
+
+/// The time that a connection has to become usable, for a server that is near.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The round trips that a new connection may need: TCP, TLS, user, database, who is there, scripts; and some to spare.
+const CONNECT_TRIPS: u32 = 16;
+/// The time that a connection has at most: whoever starts waits for it.
+const LONGEST_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How Redis is used.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Where it is.
     pub address: Address,
-    /// How long a call may take that has not yet run: redirects are followed and scripts loaded within it. A reply
-    /// that comes later still counts.
+    /// How long a request waits for a reply: redirects are followed and scripts loaded within it, and a server that is
+    /// silent for longer is sent no more calls. A reply that comes later still counts.
     pub deadline: Duration,
+    /// How long a request waits in all: a call waits no less for its turn in a lane, and for replicas.
+    pub patience: Duration,
     /// How long a connection may take until it can be used.
     pub connect_timeout: Duration,
     /// How many calls may be under way on a connection.
@@ -41,8 +51,9 @@ impl Settings {
     pub fn new(address: Address, runtime: Handle) -> Self {
         Self {
             address,
-            deadline: Duration::from_millis(2),
-            connect_timeout: Duration::from_secs(1),
+            deadline: PATIENCE,
+            patience: PATIENCE,
+            connect_timeout: CONNECT_TIMEOUT,
             in_flight: 1024,
             in_lane: 16,
             allow_eviction: false,
@@ -50,6 +61,17 @@ impl Settings {
             tls: None,
             scripts: Vec::new(),
             runtime,
+        }
+    }
+
+    /// The same for requests that wait so long for a reply. A connection takes several trips, and gets as many times that.
+    #[must_use]
+    pub fn with_deadline(self, deadline: Duration) -> Self {
+        Self {
+            deadline,
+            patience: deadline,
+            connect_timeout: (deadline * CONNECT_TRIPS).clamp(CONNECT_TIMEOUT, LONGEST_CONNECT_TIMEOUT),
+            ..self
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The shared store as a server uses it: a node that decides, and somebody who carries its calls.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 use tollgate_core::{Decision, Level, Timestamp};
 
 use super::call::Reply;
@@ -33,34 +33,48 @@ pub struct Wait {
     receiver: oneshot::Receiver<Answer>,
     store: Arc<SharedStore>,
     tag: Arc<str>,
+    /// When the request began to wait.
+    since: Instant,
     _place: Place,
 }
 
 impl Wait {
-    /// What the store says, or that it is away. Whoever stops waiting drops this. Whoever will not decide again has
-    /// waited for nothing if that would have to be done, and what was lent meanwhile goes back.
-    pub async fn answer(self, again: bool) -> Answer {
+    /// The end of the time that a request waits for the store, if this is the first time that it has to.
+    pub fn deadline(&self) -> Instant {
+        self.since + self.store.patience()
+    }
+
+    /// What the store says by the deadline, or that it is unavailable. Whoever stops waiting drops this. Whoever will not
+    /// decide again has waited for nothing if that would have to be done, and what was lent meanwhile goes back.
+    pub async fn answer(self, again: bool, deadline: Instant) -> Answer {
         let Self {
             mut receiver,
             store,
             tag,
+            since: _,
             _place,
         } = self;
-        let patience = store.patience();
-        let mut waited = Duration::ZERO;
-        while waited < patience {
-            let step = LOOK_EVERY.min(patience.saturating_sub(waited));
-            match timeout(step, &mut receiver).await {
+        loop {
+            let due = deadline.min(Instant::now() + LOOK_EVERY);
+            match timeout_at(due.into(), &mut receiver).await {
                 Ok(Ok(Answer::Again(claim))) if !again => {
                     store.node.forgo(claim);
-                    break;
+                    return Answer::Away;
                 }
                 Ok(answer) => return answer.unwrap_or(Answer::Away),
-                Err(_) if store.carrier.is_away(&tag) => break,
-                Err(_) => waited += step,
+                Err(_) if Instant::now() >= deadline || store.carrier.is_away(&tag) => break,
+                Err(_) => {}
             }
         }
-        Answer::Away
+        // What was said while the last look was taken is not lost.
+        receiver.close();
+        match receiver.try_recv() {
+            Ok(Answer::Again(claim)) => {
+                store.node.forgo(claim);
+                Answer::Away
+            }
+            answer => answer.unwrap_or(Answer::Away),
+        }
     }
 }
 
@@ -176,6 +190,7 @@ impl SharedStore {
                     receiver,
                     store: self.clone(),
                     tag,
+                    since: Instant::now(),
                     _place: place,
                 }))
             }
@@ -235,6 +250,7 @@ impl SharedStore {
     /// Says how long a request waits for the store.
     pub fn set_patience(&self, patience: Duration) {
         self.patience_us.store(micros(patience), Ordering::Relaxed);
+        self.node.set_patience(micros(patience));
     }
 
     fn patience(&self) -> Duration {

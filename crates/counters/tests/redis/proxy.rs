@@ -1,10 +1,12 @@
-//! A network between a client and a server that loses replies or holds them back. It stands alone, as `servers.rs` does.
+//! A network between a client and a server that delays replies, loses them or holds them back. It stands alone, as `servers.rs` does.
 #![allow(dead_code, reason = "each test uses what it needs")]
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 /// Passes on what a server and its clients say to each other.
 pub struct Proxy {
@@ -18,6 +20,8 @@ struct State {
     changed: Condvar,
     accepted: AtomicUsize,
     lost: AtomicUsize,
+    /// How long each reply takes, in microseconds.
+    delay: AtomicU64,
 }
 
 /// How a connection has lost the reply of a call, if it has.
@@ -67,6 +71,12 @@ impl Proxy {
     /// How many connections have lost replies.
     pub fn lost(&self) -> usize {
         self.state.lost.load(Ordering::Relaxed)
+    }
+
+    /// Has each reply take so long. Replies that are under way together arrive together.
+    pub fn delay(&self, delay: Duration) {
+        let micros = u64::try_from(delay.as_micros()).expect("a short time");
+        self.state.delay.store(micros, Ordering::Relaxed);
     }
 
     /// Holds replies back until [`Proxy::pass`].
@@ -127,9 +137,21 @@ fn pass_on(client: &TcpStream, server: &TcpStream, state: &Arc<State>) {
         }
     });
     let (mut from, mut to, state) = (copy(server), copy(client), state.clone());
+    let (replies, arriving) = channel::<(Instant, Vec<u8>)>();
+    let delayed = state.clone();
     std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
+            let delay = Duration::from_micros(delayed.delay.load(Ordering::Relaxed));
+            // Whoever would take it may be gone: the rest of what the server says is nobody's.
+            let _ = replies.send((Instant::now() + delay, buffer[..read].to_vec()));
+        }
+    });
+    std::thread::spawn(move || {
+        // Nothing is ever sent: the channel only lets time pass.
+        let (_silent, way) = channel::<()>();
+        for (due, reply) in arriving {
+            let _ = way.recv_timeout(due.saturating_duration_since(Instant::now()));
             let mode = state.mode.lock().expect("no panic");
             let _mode = state
                 .changed
@@ -138,12 +160,10 @@ fn pass_on(client: &TcpStream, server: &TcpStream, state: &Arc<State>) {
             match called.load(Ordering::SeqCst) {
                 SWALLOWED => {}
                 LOST => break,
-                _ if to.write_all(&buffer[..read]).is_err() => break,
+                _ if to.write_all(&reply).is_err() => break,
                 _ => {}
             }
         }
         let _ = to.shutdown(Shutdown::Both);
-        // The rest of what the server says is nobody's.
-        let _ = std::io::copy(&mut from, &mut std::io::sink());
     });
 }

@@ -16,7 +16,7 @@ use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
 use crate::answer::{Problem, write_problem, write_too_many};
 use crate::check_body::{CheckBody, read_object};
-use crate::engine::{Checked, Heard, Undecided, Wait};
+use crate::engine::{Checked, Heard, Patience, Undecided, Wait};
 
 /// How many requests a batch may hold.
 pub(crate) const MAX_REQUESTS: usize = 1_000;
@@ -39,21 +39,21 @@ pub(super) struct Progress {
 enum Item {
     /// Nobody was asked yet.
     New,
-    /// The shared store is asked, for so many times now.
-    Waits(Wait, u32),
+    /// The shared store is asked.
+    Waits(Wait, Patience),
     /// It has answered.
-    Heard(Heard, u32),
+    Heard(Heard, Patience),
     /// This is the decision.
     Written(Vec<u8>),
 }
 
 impl Progress {
-    /// Takes out what is waited for, with how often it was by then.
-    pub(super) fn waits(&mut self) -> Vec<(usize, Wait, u32)> {
+    /// Takes out what is waited for, with how often and until when it may be.
+    pub(super) fn waits(&mut self) -> Vec<(usize, Wait, Patience)> {
         let mut waits = Vec::new();
         for (index, item) in self.items.iter_mut().enumerate() {
             match std::mem::replace(item, Item::New) {
-                Item::Waits(wait, times) => waits.push((index, wait, times)),
+                Item::Waits(wait, patience) => waits.push((index, wait, patience)),
                 other => *item = other,
             }
         }
@@ -61,8 +61,8 @@ impl Progress {
     }
 
     /// Notes what the store says.
-    pub(super) fn heard(&mut self, index: usize, answer: Heard, times: u32) {
-        self.items[index] = Item::Heard(answer, times);
+    pub(super) fn heard(&mut self, index: usize, answer: Heard, patience: Patience) {
+        self.items[index] = Item::Heard(answer, patience);
     }
 }
 
@@ -101,16 +101,16 @@ pub(super) fn answer(
             true => None,
             false => request.org,
         };
-        let (answer, times) = match std::mem::replace(&mut items[index], Item::New) {
-            Item::New if waiting.is_empty() => (None, 0),
+        let (answer, patience) = match std::mem::replace(&mut items[index], Item::New) {
+            Item::New if waiting.is_empty() => (None, Patience::default()),
             Item::New => match waiting.get(&line()) {
                 Some(known) if *known != text => {
                     waiting.insert(line(), "");
                     continue;
                 }
-                _ => (None, 0),
+                _ => (None, Patience::default()),
             },
-            Item::Heard(answer, times) => (Some(answer), times),
+            Item::Heard(answer, patience) => (Some(answer), patience),
             other => {
                 items[index] = other;
                 continue;
@@ -126,7 +126,7 @@ pub(super) fn answer(
         match plane.decide(turn, request, How::Plain(commit), answer, &mut checked) {
             Ok(()) => write_item(&checked, &mut out),
             Err(Undecided::Waits(wait)) => {
-                items[index] = Item::Waits(wait, times);
+                items[index] = Item::Waits(wait, patience);
                 waiting.entry(line()).or_insert(text);
                 continue;
             }

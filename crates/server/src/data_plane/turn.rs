@@ -16,7 +16,7 @@ use tollgate_core::Timestamp;
 
 use super::batch::Progress;
 use crate::clock;
-use crate::engine::{Done, Engine, Heard, MOST_WAITS, Wait};
+use crate::engine::{Done, Engine, Heard, Patience, Wait};
 use crate::reservations::{Claim, FleetClaim, Said, Settling, Undo};
 
 /// The snapshot a request is decided by: borrowed, or while it waits held on to.
@@ -42,8 +42,8 @@ pub(super) struct Turn {
     pub(super) underway: Cell<Option<Box<Underway>>>,
     /// Whether its org may ask for a decision was asked already, before the fleet was.
     pub(super) has_leave: Cell<bool>,
-    /// How often it has waited.
-    waits: u32,
+    /// How often and until when it waits.
+    patience: Patience,
 }
 
 /// What a turn has claimed for itself.
@@ -80,7 +80,7 @@ impl Turn {
             answer: Cell::default(),
             underway: Cell::default(),
             has_leave: Cell::new(false),
-            waits: 0,
+            patience: Patience::default(),
         }
     }
 
@@ -145,16 +145,15 @@ impl Waits {
     pub(super) async fn heard(self) -> Turn {
         let mut turn = self.turn;
         if let Some(wait) = self.wait {
-            turn.waits += 1;
-            let answer = wait.answer(turn.waits < MOST_WAITS).await;
+            let answer = wait.answer(&mut turn.patience).await;
             turn.answer.set(Some(answer));
         } else if let Some(mut progress) = turn.progress.take() {
             let waits = progress.waits().into_iter();
-            let waits = waits.map(|(index, wait, times)| async move {
-                (index, wait.answer(times + 1 < MOST_WAITS).await, times + 1)
+            let waits = waits.map(|(index, wait, mut patience)| async move {
+                (index, wait.answer(&mut patience).await, patience)
             });
-            for (index, answer, times) in all(waits).await {
-                progress.heard(index, answer, times);
+            for (index, answer, patience) in all(waits).await {
+                progress.heard(index, answer, patience);
             }
             turn.progress.set(Some(progress));
         }

@@ -5,7 +5,7 @@ use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
 use tollgate_counters::Commit;
 
-use super::{Checked, Engine, Heard, MOST_WAITS, Undecided};
+use super::{Checked, Engine, Heard, Patience, Undecided};
 use crate::names::Whose;
 
 impl Engine {
@@ -18,10 +18,11 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Checked<'s>, Undecided> {
         let mut leased = self.lease(snapshot, request, extras, now, None);
-        for waits in 1..=MOST_WAITS {
+        let mut patience = Patience::default();
+        while !patience.is_over() {
             match leased {
                 Err(Undecided::Waits(wait)) => {
-                    let heard = wait.answer(waits < MOST_WAITS).await;
+                    let heard = wait.answer(&mut patience).await;
                     leased = self.lease(snapshot, request, extras, now, Some(heard));
                 }
                 decided => return decided,

@@ -128,7 +128,7 @@ impl Engine {
             charges: None,
             details,
         };
-        let mut claim = Claim::default();
+        let (mut claim, mut deadline) = (Claim::default(), None);
         for waits in 1..=MOST_WAITS {
             let mut decision = Decision::pending();
             let wait = match shared.decide(&asked, claim, &mut decision)? {
@@ -137,7 +137,8 @@ impl Engine {
                 Taken::Crowded => return Err(Undecided::Crowded),
                 Taken::Away => break,
             };
-            match wait.answer(waits < MOST_WAITS).await {
+            let deadline = *deadline.get_or_insert_with(|| wait.deadline());
+            match wait.answer(waits < MOST_WAITS, deadline).await {
                 Answer::Decided(settled) => {
                     let mut decision = Decision::pending();
                     settled.fill(levels, &mut decision);

@@ -9,7 +9,7 @@ use tollgate_catalog::snapshot::{Limit, Snapshot, Stack};
 use tollgate_core::{Algorithm, Former, Level, Mode, Timestamp};
 use tollgate_counters::Commit;
 
-use super::{Checked, Engine, Heard, MOST_WAITS, Undecided, Wait};
+use super::{Checked, Engine, Heard, MOST_WAITS, Patience, Undecided, Wait};
 use crate::names::Whose;
 
 /// One of the requests.
@@ -297,8 +297,9 @@ impl Engine {
     ) -> Result<Together<'s>, Undecided> {
         // Each of them may have a counter that spans orgs, which is asked for by itself.
         let most = MOST_WAITS + u32::try_from(parts.len()).unwrap_or(u32::MAX / 2);
-        for waits in 1..=most {
-            let heard = Some((turn, wait.answer(waits < most).await));
+        let mut patience = Patience::of(most);
+        while !patience.is_over() {
+            let heard = Some((turn, wait.answer(&mut patience).await));
             match self.check_together(snapshot, parts, commit, now, heard) {
                 Err((again, Undecided::Waits(next))) => (turn, wait) = (again, next),
                 decided => return decided.map_err(|(_, undecided)| undecided),

@@ -1,11 +1,13 @@
 //! Why a request is not decided yet, or can't be: what it waits for, and what it hears then.
 
 use std::pin::Pin;
+use std::time::Instant;
 
 use tollgate_counters::StoreFull;
 use tollgate_counters::shared;
 use tollgate_counters::shared::node::Answer;
 
+use super::MOST_WAITS;
 use super::apart::Held;
 use crate::answer::Problem;
 use crate::data_plane::Settled;
@@ -57,13 +59,47 @@ pub enum Heard {
 }
 
 impl Wait {
-    /// What is said, or that nothing is. Whoever will not decide again says so.
-    pub async fn answer(self, again: bool) -> Heard {
+    /// What is said, or that nothing is.
+    pub async fn answer(self, patience: &mut Patience) -> Heard {
+        patience.waits = patience.waits.saturating_sub(1);
+        let again = patience.waits > 0;
         match self {
-            Self::Shared(wait, held) => Heard::Shared(wait.answer(again).await, held),
+            Self::Shared(wait, held) => {
+                let deadline = *patience.deadline.get_or_insert_with(|| wait.deadline());
+                Heard::Shared(wait.answer(again, deadline).await, held)
+            }
             Self::Ledger(wait) => Heard::Ledger(wait.answer(again).await),
             Self::Desk(wait) => Heard::Desk(wait.0.await),
         }
+    }
+}
+
+/// How often a request may still have to wait, and until when it waits for the shared store: one deadline for all of its
+/// waits, however many slots its counters are in.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    waits: u32,
+    deadline: Option<Instant>,
+}
+
+impl Patience {
+    /// A request that has not waited yet, and may so many times.
+    pub(crate) const fn of(waits: u32) -> Self {
+        Self {
+            waits,
+            deadline: None,
+        }
+    }
+
+    /// Whether it must not wait once more.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.waits == 0
+    }
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self::of(MOST_WAITS)
     }
 }
 

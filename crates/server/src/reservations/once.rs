@@ -1,11 +1,11 @@
 //! Keys that a fleet remembers, so that a request that is sent again counts once wherever it is sent
 //! (docs/reservations.md). Without an answer of the shared store each node goes by what it remembers itself.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 use tollgate_counters::redis::{Failure, RedisCarrier};
 use tollgate_counters::shared::Carrier as _;
 use tollgate_counters::shared::once::{Act, KeyName, Print, Room, Said as Heard};
@@ -189,21 +189,21 @@ impl FleetClaim {
 
     /// Asks, and waits as long as a decision would.
     async fn ask(&self, act: Act) -> Option<Heard> {
-        let mut waited = Duration::ZERO;
+        let deadline = Instant::now() + self.records.patience;
         for _ in 0..TRIES {
             let (sender, mut receiver) = oneshot::channel();
             self.send(act.clone(), move |heard| {
                 let _ = sender.send(heard);
             });
             loop {
-                let step = STEP.min(self.records.patience.saturating_sub(waited));
-                match timeout(step, &mut receiver).await {
+                let due = deadline.min(Instant::now() + STEP);
+                match timeout_at(due.into(), &mut receiver).await {
                     Ok(Ok(Ok(heard))) => return Some(heard),
                     Ok(Ok(Err(Failure::NotRun(_) | Failure::Failed(_)))) => return None,
                     Ok(_) => break,
-                    Err(_) => waited += step,
+                    Err(_) => {}
                 }
-                if waited >= self.records.patience || self.carrier().is_away(&self.key.org) {
+                if Instant::now() >= deadline || self.carrier().is_away(&self.key.org) {
                     return None;
                 }
             }

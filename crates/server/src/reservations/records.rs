@@ -12,8 +12,8 @@ use tollgate_counters::shared::record::{Act, Said, Token};
 use super::Bill;
 use super::id::FleetId;
 
-/// How long an answer is waited for, and how often an errand is run that may have been: that changes nothing, since the
-/// record says who has done it.
+/// How long an answer is waited for, unless decisions wait for longer, and how often an errand is run that may have been:
+/// that changes nothing, since the record says who has done it.
 const PATIENCE: Duration = Duration::from_millis(150);
 const TRIES: u32 = 3;
 /// How long one who is about to settle a record has for it.
@@ -87,13 +87,18 @@ impl Records {
     /// What an org has reserved of each quota on all nodes: of which, in the period that ends when, how much. `None` if
     /// nobody knows.
     pub async fn reserved(&self, org: &str) -> Option<HashMap<(LedgerName, u64), u64>> {
-        let listed = timeout(PATIENCE, self.carrier.listed(org)).await.ok()?.ok()?;
+        let listed = timeout(self.timeout(), self.carrier.listed(org)).await;
+        let listed = listed.ok()?.ok()?;
         let mut reserved = HashMap::new();
         for (name, end, cost) in listed.iter().flat_map(|listed| quotas(listed)) {
             let known: &mut u64 = reserved.entry((name, end)).or_default();
             *known = known.saturating_add(cost);
         }
         Some(reserved)
+    }
+
+    fn timeout(&self) -> Duration {
+        PATIENCE.max(self.patience)
     }
 
     async fn attend(&self, id: &FleetId, lane: usize, act: Act) -> Result<Said, Unheard> {
@@ -105,7 +110,7 @@ impl Records {
                 let _ = sender.send(outcome);
             };
             self.carrier.attend((tag, lane), id.record, act.clone(), then);
-            match timeout(PATIENCE, receiver).await {
+            match timeout(self.timeout(), receiver).await {
                 Ok(Ok(Ok(said))) => return Ok(said),
                 Ok(Ok(Err(Failure::NotRun(_)))) => return Err(unheard),
                 _ => unheard = Unheard::Unknown,

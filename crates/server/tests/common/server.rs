@@ -61,6 +61,8 @@ impl Server {
             .current_dir(&dir)
             // Gone with the directory, however the server ends.
             .env("TOLLGATE_QUOTA_JOURNAL", dir.path())
+            // A machine that stands still for a moment is not what tests are about; the default is 25.
+            .env("TOLLGATE_REDIS_DEADLINE", "250")
             .envs(launch.environment.iter().copied());
         for (name, text) in launch.files {
             std::fs::write(dir.path().join(name), text).unwrap();

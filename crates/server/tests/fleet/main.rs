@@ -18,6 +18,7 @@ mod proxy;
 mod batch;
 mod bulkheads;
 mod cluster;
+mod deadline;
 mod isolation;
 mod limits;
 mod load;

@@ -90,7 +90,9 @@ fn two_nodes_are_asked_at_once() {
         let both = asks.map(|ask| std::thread::spawn(move || ask.send()));
         let both = both.map(|one| one.join().unwrap());
         let done: Vec<_> = both.iter().filter(|answer| answer.status == 200).collect();
-        assert!(!done.is_empty() && done.iter().all(|answer| answer.body == done[0].body));
+        let same = done.iter().all(|answer| answer.body == done[0].body);
+        let told = both.each_ref().map(|answer| (answer.status, answer.text()));
+        assert!(!done.is_empty() && same, "{told:?}");
         assert!(both.iter().all(|answer| [200, 409].contains(&answer.status)));
         for node in [&a, &b] {
             assert_eq!(node.post_keyed("/v1/check", &key, &acme(10)).body, done[0].body);

@@ -11,7 +11,7 @@ use super::claim::Kept;
 use super::line::{Flight, Given, Lend, Line, Waiting};
 use super::owing::Predecessors;
 use super::pool::Pool;
-use super::{Answer, Bug, Mono, Node, Outgoing, PATIENCE, Shard, Waiter, store_micros};
+use super::{Answer, Bug, Mono, Node, Outgoing, Shard, Waiter, store_micros};
 use crate::sync::Ordering;
 
 /// Stacks decided by one call.
@@ -56,7 +56,7 @@ impl<W: Waiter> Node<W> {
         };
         let mut draft = Draft {
             call: Call {
-                not_after: store.saturating_add(PATIENCE),
+                not_after: store.saturating_add(self.patience.load(Ordering::Relaxed)),
                 ..Call::default()
             },
             wanted: SmallVec::new(),

@@ -205,6 +205,8 @@ pub struct Node<W> {
     trip: AtomicU64,
     /// The store's time less this node's, before a line knows better.
     offset: AtomicU64,
+    /// How long the store may take to run a call.
+    patience: AtomicU64,
     pools: AtomicUsize,
     capacity: usize,
     lent: AtomicU64,
@@ -219,7 +221,7 @@ pub struct Node<W> {
 }
 
 const SHARD_BITS: u32 = 8;
-/// How long the store may take to run a call before it should not run it any more.
+/// How long the store may take to run a call before it should not run it any more, unless requests wait for longer.
 const PATIENCE: Micros = 250_000;
 /// How long a pool that nobody asks for is kept.
 const IDLE: Mono = nanos(2_000_000);
@@ -261,6 +263,7 @@ impl<W: Waiter> Node<W> {
             nodes: AtomicU64::new(1),
             trip: AtomicU64::new(0),
             offset: AtomicU64::new(0),
+            patience: AtomicU64::new(PATIENCE),
             pools: AtomicUsize::new(0),
             capacity,
             lent: AtomicU64::new(0),
@@ -282,6 +285,11 @@ impl<W: Waiter> Node<W> {
     pub fn set_clock(&self, store: Micros, now: Mono) {
         self.offset
             .store(nanos(store).wrapping_sub(now), Ordering::Relaxed);
+    }
+
+    /// Says how long requests wait for the store: it may take as long to run a call.
+    pub fn set_patience(&self, patience: Micros) {
+        self.patience.store(patience.max(PATIENCE), Ordering::Relaxed);
     }
 
     /// What is held.
