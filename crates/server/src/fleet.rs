@@ -353,6 +353,18 @@ impl Fleet {
             .any(|server| server.open_since.is_some() || !server.connected)
     }
 
+    /// Why some server can't be used, if that is known.
+    pub fn trouble(&self) -> Option<&'static str> {
+        let health = self.redis.health();
+        let troubles = health.iter().filter_map(|server| server.trouble.as_ref());
+        troubles.map(redis::Trouble::name).next()
+    }
+
+    /// Whether some server may evict counters.
+    pub fn evicts(&self) -> bool {
+        self.redis.health().iter().any(|server| server.evicts)
+    }
+
     /// For how long, all in all, some server has not answered.
     pub fn away_for(&self) -> Duration {
         Duration::from_millis(self.away_ms.load(Ordering::Relaxed))

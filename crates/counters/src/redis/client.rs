@@ -250,7 +250,7 @@ impl Redis {
         let patience = self.0.means.settings.connect_timeout;
         let asking = async move {
             let nodes = connection.line().ask_text(&["CLUSTER", "NODES"]).await.ok()?;
-            connection.learn().await.ok()?;
+            connection.learn(&primary.server).await.ok()?;
             Some((nodes, connection.link()))
         };
         let asked = self.0.means.settings.runtime.spawn(timeout(patience, asking));

@@ -30,6 +30,7 @@ pub(super) struct Connection {
     link: ArcSwap<Link>,
     lineage: Arc<Lineage>,
     cluster: bool,
+    allow_eviction: bool,
     in_flight: AtomicUsize,
     most_in_flight: usize,
     /// That the user may not do something has been logged.
@@ -63,19 +64,15 @@ impl Connection {
         lineage: &Arc<Lineage>,
     ) -> Result<Self, Trouble> {
         let line = dialler.dial(server).await?;
-        let known = meet(&line, dialler.is_cluster()).await?;
+        let known = meet(&line, dialler.is_cluster(), settings.allow_eviction).await?;
+        if let Some(policy) = &known.evicts {
+            warn_of_eviction(server, policy);
+        }
         let witnesses = Witnesses {
             count: settings.witnesses,
             timeout_ms: WITNESS_TIMEOUT.max(settings.patience).as_millis(),
         };
         witnesses.call(&line).await?;
-        if !settings.allow_eviction {
-            let memory = line.ask_text(&["INFO", "memory"]).await?;
-            match field(&memory, "maxmemory_policy") {
-                None | Some("noeviction") => {}
-                Some(policy) => return Err(Trouble::Evicts(policy.to_owned())),
-            }
-        }
         tell_scripts(&line, &settings.scripts).await?;
         Ok(Self {
             line,
@@ -83,6 +80,7 @@ impl Connection {
             link: ArcSwap::from_pointee(known),
             lineage: lineage.clone(),
             cluster: dialler.is_cluster(),
+            allow_eviction: settings.allow_eviction,
             in_flight: AtomicUsize::new(0),
             most_in_flight: settings.in_flight,
             complained: AtomicBool::new(false),
@@ -95,9 +93,12 @@ impl Connection {
     }
 
     /// Learns again who is there.
-    pub(super) async fn learn(&self) -> Result<(), Trouble> {
+    pub(super) async fn learn(&self, server: &Server) -> Result<(), Trouble> {
         let before = self.link.load_full();
-        let mut link = meet(&self.line, self.cluster).await?;
+        let mut link = meet(&self.line, self.cluster, self.allow_eviction).await?;
+        if let Some(policy) = link.evicts.as_ref().filter(|_| before.evicts.is_none()) {
+            warn_of_eviction(server, policy);
+        }
         self.witnesses.call(&self.line).await?;
         link.time = self.link.load().time.or_later(link.time);
         let kept = !link.promoted && before.asked.elapsed() < REMEMBERED;
@@ -246,17 +247,28 @@ fn field<'a>(information: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim_end)
 }
 
-/// Who is there; anything but a primary that works is trouble.
-async fn meet(line: &Line, cluster: bool) -> Result<Link, Trouble> {
+/// Says that a server may forget counters, where that is allowed.
+fn warn_of_eviction(server: &Server, policy: &str) {
+    tracing::warn!(
+        %server,
+        policy,
+        "this Redis evicts keys when its memory is full: limits whose counters it forgets let too much through"
+    );
+}
+
+/// Who is there; anything but a primary that works is trouble, and unless that is allowed one that evicts keys is not used.
+async fn meet(line: &Line, cluster: bool, allow_eviction: bool) -> Result<Link, Trouble> {
     let time = time(line).await?;
     let asked = Instant::now();
     let ping = redis::cmd("PING");
-    let (ping, server, replication) = tokio::join!(
+    let (ping, server, replication, memory, stats) = tokio::join!(
         line.ask("PING", &ping),
         line.ask_text(&["INFO", "server"]),
         line.ask_text(&["INFO", "replication"]),
+        line.ask_text(&["INFO", "memory"]),
+        line.ask_text(&["INFO", "stats"]),
     );
-    let (server, replication) = (server?, replication?);
+    let (server, replication, memory, stats) = (server?, replication?, memory?, stats?);
     match (field(&server, "redis_mode"), cluster) {
         (Some("cluster"), false) => return Err(Trouble::IsCluster),
         (Some("standalone"), true) => return Err(Trouble::NoCluster),
@@ -268,9 +280,20 @@ async fn meet(line: &Line, cluster: bool) -> Result<Link, Trouble> {
         None => return Err(Trouble::Strange("INFO has no role".to_owned())),
     }
     ping?;
+    let evicts = field(&memory, "maxmemory_policy").filter(|policy| *policy != "noeviction");
+    // What it has forgotten is known by the number of keys. Where forgetting is allowed it makes no difference.
+    let evicted = field(&stats, "evicted_keys").filter(|keys| *keys != "0" && !allow_eviction);
+    match evicts {
+        Some(policy) if !allow_eviction => return Err(Trouble::Evicts(policy.to_owned())),
+        _ => {}
+    }
     match (field(&server, "run_id"), field(&replication, "master_replid")) {
         (Some(run), Some(id)) => Ok(Link {
-            owner: Owner::new(run, id),
+            owner: match evicted {
+                None => Owner::new(run, id),
+                Some(keys) => Owner::new(&format!("{run}-{keys}"), id),
+            },
+            evicts: evicts.map(str::to_owned),
             // Zeroes unless it has followed another before.
             promoted: field(&replication, "master_replid2")
                 .is_none_or(|id| id.contains(|digit| digit != '0')),

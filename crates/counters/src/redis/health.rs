@@ -17,4 +17,6 @@ pub struct Health {
     pub open_since: Option<Instant>,
     /// Why none are sent.
     pub trouble: Option<Trouble>,
+    /// It may evict keys, whether or not that is allowed.
+    pub evicts: bool,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A server with the memory it has: a restart, a promotion or a full copy of another's data makes another owner.
-/// It is the run id and the replication id.
+/// It is the run id and the replication id, and for a server that has evicted keys how many.
 ///
 /// The latter changes without any loss, too: when a server gets its first replica, or its first one after an hour
 /// without any (`repl-backlog-ttl`). See [`Redis::is_same`](super::Redis::is_same).
@@ -53,6 +53,8 @@ impl fmt::Display for Owner {
 pub struct Link {
     pub(super) owner: Owner,
     pub(super) promoted: bool,
+    /// By which policy it evicts keys, if it does.
+    pub(super) evicts: Option<String>,
     pub(super) time: StoreTime,
     /// When the question was sent that the owner answered.
     pub(super) asked: Instant,

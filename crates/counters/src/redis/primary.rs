@@ -145,7 +145,8 @@ impl Primary {
 
     /// Asks who is there. The silence of a server without calls is noticed by this.
     async fn learn(&self, connection: &Connection) -> Result<(), Trouble> {
-        if let Some(learnt) = self.outlast(self.now_sent(), connection.learn()).await {
+        let learning = connection.learn(&self.server);
+        if let Some(learnt) = self.outlast(self.now_sent(), learning).await {
             return learnt;
         }
         connection.close();
@@ -320,7 +321,12 @@ impl Primary {
     pub(super) fn health(&self) -> Health {
         let connection = self.connection();
         let open = self.breaker.lock().open().cloned();
+        let trouble = open.as_ref().map(|open| &open.trouble);
+        let link = connection.as_ref().map(|connection| connection.link());
+        let evicts =
+            matches!(trouble, Some(Trouble::Evicts(_))) || link.is_some_and(|link| link.evicts.is_some());
         Health {
+            evicts,
             server: self.server.to_string(),
             connected: connection
                 .as_ref()

@@ -31,6 +31,21 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// Its name, for programs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Unreachable(_) => "unreachable",
+            Self::TimedOut => "timedOut",
+            Self::Refused(_) => "refused",
+            Self::Evicts(_) => "evicts",
+            Self::Replica => "replica",
+            Self::IsCluster => "isCluster",
+            Self::NoCluster => "noCluster",
+            Self::Unwell(_) => "unwell",
+            Self::Strange(_) => "strange",
+        }
+    }
+
     pub(super) fn lost(error: &impl fmt::Display) -> Self {
         Self::Unreachable(error.to_string())
     }

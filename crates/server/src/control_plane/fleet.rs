@@ -54,6 +54,7 @@ fn shared(fleet: &Fleet) -> Value {
             "callsUnderWay": server.in_flight,
             "awayForMs": server.open_since.map(|since| millis(since.elapsed())),
             "trouble": server.trouble.as_ref().map(ToString::to_string),
+            "evicts": server.evicts,
         })
     });
     let nodes = fleet.members().into_iter().map(|member| {

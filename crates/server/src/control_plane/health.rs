@@ -46,6 +46,7 @@ pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> Response {
             Some(fleet) if fleet.is_away() => "away",
             Some(_) => "redis",
         },
+        "storeTrouble": plane.fleet.as_ref().and_then(|fleet| fleet.trouble()),
         "catalogue": if plane.metrics.is_catalogue_away() { "away" } else { plane.catalogue.repository().backend() },
         "catalogueRevision": plane.catalogue.revision(),
         "catalogueFrom": plane.metrics.catalogue_origin().name(),

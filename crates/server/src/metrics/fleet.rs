@@ -23,6 +23,11 @@ pub(super) fn encode(fleet: &Fleet, encoder: &mut DescriptorEncoder<'_>) -> Resu
             "1 while the shared store does not answer",
             u64::from(fleet.is_away()),
         ),
+        (
+            "store_evicts",
+            "1 while a server of the shared store may evict counters",
+            u64::from(fleet.evicts()),
+        ),
     ];
     for (name, help, value) in gauges {
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;

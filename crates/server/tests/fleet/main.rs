@@ -19,6 +19,7 @@ mod batch;
 mod bulkheads;
 mod cluster;
 mod deadline;
+mod eviction;
 mod isolation;
 mod limits;
 mod load;

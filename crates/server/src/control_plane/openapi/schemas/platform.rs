@@ -203,6 +203,21 @@ fn readiness() -> Value {
             one_of(&["memory", "redis", "away"]),
             "Where counters are; `away` while Redis does not answer.",
         )
+        .shows(
+            "storeTrouble",
+            one_of(&[
+                "unreachable",
+                "timedOut",
+                "refused",
+                "evicts",
+                "replica",
+                "isCluster",
+                "noCluster",
+                "unwell",
+                "strange",
+            ]),
+            "Why a server of Redis is sent no calls: `evicts` if it may evict counters. Null if nothing is known to be wrong.",
+        )
         .needs("catalogue", text(), "The catalogue's database, or `away`.")
         .needs(
             "catalogueRevision",
