@@ -30,6 +30,7 @@ impl Node {
             allow_eviction: false,
             witnesses: 0,
             patience: tollgate_counters::shared::PATIENCE,
+            nodes: None,
         };
         let fleet = Fleet::start(&settings, "bench", directory, usize::MAX).await;
         let fleet = fleet.expect("a fleet");

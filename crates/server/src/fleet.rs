@@ -1,5 +1,7 @@
 //! This node's part in a fleet: the counters that Redis keeps for all, and the nodes that share them.
 
+mod size;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,12 +18,17 @@ use crate::clock;
 use crate::reservations::Records;
 use crate::serve::stopped;
 
+use size::Size;
+pub use size::{ASSUMED_NODES, Source};
+
 /// How often a slice of what lies on lease is looked through.
 const SWEEP_EVERY: Duration = Duration::from_millis(2);
 /// How often it is looked at whether the store is there.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Signs of a loss within so long are of the same one.
 const ONE_LOSS: Duration = Duration::from_secs(10);
+/// How often it is said that the fleet can't be joined.
+const UNJOINED_EVERY: Duration = Duration::from_mins(1);
 /// How long leases that are given back at the end may take, unless requests wait for longer.
 const LAST_CALLS: Duration = Duration::from_millis(300);
 
@@ -36,6 +43,8 @@ pub struct RedisSettings {
     pub witnesses: u32,
     /// How long a request waits for it.
     pub patience: Duration,
+    /// How many nodes the operator expects to share the limits, at least.
+    pub nodes: Option<u64>,
 }
 
 /// A fleet, as one of its nodes sees it.
@@ -53,10 +62,13 @@ pub struct Fleet {
     address: String,
     /// Says that this node has used this store before.
     marker: PathBuf,
+    /// How many nodes share the limits.
+    size: Arc<Size>,
     joined: AtomicBool,
     joining: AtomicBool,
     away_ms: AtomicU64,
     told_loss: Mutex<Option<Instant>>,
+    told_unjoined: Mutex<Option<Instant>>,
     /// Drives connections apart from everything else.
     _runtime: Background,
 }
@@ -114,6 +126,8 @@ impl Fleet {
         // Until Redis says what time it is. Nothing is asked of it before.
         let guess = clock::now().nanos() / 1_000;
         shared.node().set_clock(guess, clock::steady());
+        let size = Size::read(data_dir, mark(region, &address), settings.nodes);
+        shared.node().set_sharing(size.nodes().0);
         Ok(Arc::new(Self {
             shared,
             patience: settings.patience,
@@ -128,10 +142,12 @@ impl Fleet {
             id,
             marker: data_dir.join("redis-in-use"),
             address,
+            size: Arc::new(size),
             joined: AtomicBool::new(false),
             joining: AtomicBool::new(false),
             away_ms: AtomicU64::new(0),
             told_loss: Mutex::new(None),
+            told_unjoined: Mutex::new(None),
             _runtime: runtime,
         }))
     }
@@ -167,7 +183,7 @@ impl Fleet {
                 self.carrier.begin();
                 self.joined.store(true, Ordering::Relaxed);
             }
-            Err(failure) => tracing::warn!("the fleet can't be joined yet: {failure}"),
+            Err(failure) => self.tell_unjoined(&failure),
         }
     }
 
@@ -234,9 +250,43 @@ impl Fleet {
     async fn say_alive(&self) -> Option<bool> {
         let (time, lost) = self.nodes.beat(&self.info()).await.ok()?;
         self.shared.node().set_clock(time, clock::steady());
-        self.shared.node().set_nodes(self.nodes.nodes());
+        self.hear_of_nodes();
         self.hear_of_changes();
         Some(lost)
+    }
+
+    /// Goes by the number of nodes that Redis has told, and keeps it for the next start.
+    fn hear_of_nodes(&self) {
+        let Some(nodes) = self.nodes.nodes() else { return };
+        let is_news = self.size.hear(nodes, clock::now().seconds());
+        self.shared.node().set_nodes(nodes);
+        self.shared.node().set_sharing(self.size.nodes().0);
+        if is_news {
+            let size = self.size.clone();
+            tokio::task::spawn_blocking(move || {
+                if let Err(error) = size.write() {
+                    tracing::warn!("the number of nodes can't be kept for the next start: {error}");
+                }
+            });
+        }
+    }
+
+    /// Says that the fleet can't be joined yet and what is gone by meanwhile, at first and every so often.
+    fn tell_unjoined(&self, failure: &redis::Failure) {
+        let mut told = self.told_unjoined.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_some_and(|told| told.elapsed() < UNJOINED_EVERY) {
+            return;
+        }
+        *told = Some(Instant::now());
+        drop(told);
+        let (nodes, source) = self.size.nodes();
+        tracing::warn!(
+            address = self.address,
+            nodes,
+            source = source.name(),
+            "the fleet can't be joined yet ({failure}), and is tried again; until then limits with failMode: local \
+             are shared by this many nodes"
+        );
     }
 
     /// Says that counters are lost, once for all signs of it.
@@ -296,7 +346,7 @@ impl Fleet {
     }
 
     fn mark(&self) -> String {
-        format!("{} {}", self.region, self.address)
+        mark(&self.region, &self.address)
     }
 
     /// What lies unused on this node, by class.
@@ -340,9 +390,9 @@ impl Fleet {
         self.nodes.members()
     }
 
-    /// How many nodes share the limits.
-    pub fn nodes(&self) -> u64 {
-        self.nodes.nodes()
+    /// How many nodes a limit is shared by while Redis is unavailable, and how that is known.
+    pub fn sharing(&self) -> (u64, Source) {
+        self.size.nodes()
     }
 
     /// Whether some server does not answer.
@@ -379,4 +429,9 @@ impl Fleet {
     pub fn outcomes(&self) -> std::collections::BTreeMap<&'static str, u64> {
         self.carrier.outcomes()
     }
+}
+
+/// A fleet's name in files.
+fn mark(region: &str, address: &str) -> String {
+    format!("{region} {address}")
 }

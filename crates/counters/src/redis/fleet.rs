@@ -145,13 +145,10 @@ impl Fleet {
         self.seen.lock().members.clone()
     }
 
-    /// How many nodes are alive, at most, by what was seen lately.
-    pub fn nodes(&self) -> u64 {
-        let mut seen = self.seen.lock();
-        while seen.counts.len() > 1 && seen.counts[0].0.elapsed() > REMEMBERED {
-            seen.counts.pop_front();
-        }
-        seen.counts.front().map_or(1, |(_, count)| *count)
+    /// The highest number of nodes that were alive in the ten minutes before the store was last heard; `None` if it never
+    /// was.
+    pub fn nodes(&self) -> Option<u64> {
+        self.seen.lock().counts.front().map(|(_, count)| *count)
     }
 
     async fn say(&self, info: &str, mark: bool) -> Result<Beat, Failure> {
@@ -174,6 +171,13 @@ impl Fleet {
             seen.counts.pop_back();
         }
         seen.counts.push_back((Instant::now(), count));
+        while seen
+            .counts
+            .front()
+            .is_some_and(|(at, _)| at.elapsed() > REMEMBERED)
+        {
+            seen.counts.pop_front();
+        }
         if !beat.mark.is_empty() {
             let before = std::mem::replace(&mut seen.mark, beat.mark.clone());
             beat.lost = !before.is_empty() && before != beat.mark;

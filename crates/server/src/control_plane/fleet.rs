@@ -36,6 +36,7 @@ async fn get(ask: Ask) -> Answered {
             "store": {"kind": "memory", "address": null, "away": false, "servers": []},
             "nodes": [],
             "sharedBy": 1,
+            "sharedByFrom": null,
             "leases": null,
             "fallback": null,
             "mirror": null,
@@ -66,6 +67,7 @@ fn shared(fleet: &Fleet) -> Value {
             "says": serde_json::from_str::<Value>(&member.info).unwrap_or(Value::Null),
         })
     });
+    let (shared_by, source) = fleet.sharing();
     let (holdings, fallbacks) = (fleet.shared.holdings(), fleet.shared.fallbacks());
     let mirrored = fleet.mirror.seen();
     let mirror = mirrored.index.map(|index| {
@@ -84,7 +86,8 @@ fn shared(fleet: &Fleet) -> Value {
             "servers": servers.collect::<Vec<_>>(),
         },
         "nodes": nodes.collect::<Vec<_>>(),
-        "sharedBy": fleet.nodes(),
+        "sharedBy": shared_by,
+        "sharedByFrom": source.name(),
         "leases": {
             "counters": holdings.counters,
             "taken": holdings.leases,

@@ -71,7 +71,11 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     {
         return Err(Problem::unprocessable(format!("There is no policy `{policy}`.")));
     }
-    let has_company = ask.plane.fleet.as_ref().is_some_and(|fleet| fleet.nodes() > 1);
+    let has_company = ask
+        .plane
+        .fleet
+        .as_ref()
+        .is_some_and(|fleet| fleet.sharing().0 > 1);
     if has_company && !ask.plane.catalogue.repository().is_shared() {
         return Err(Problem::conflict(
             "The nodes of this fleet have a catalogue each, so that only this one would count anew, beside the others: with a \

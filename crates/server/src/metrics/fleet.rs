@@ -12,7 +12,11 @@ pub(super) fn encode(fleet: &Fleet, encoder: &mut DescriptorEncoder<'_>) -> Resu
     let (holdings, fallbacks) = (fleet.shared.holdings(), fleet.shared.fallbacks());
     let region = [("region", fleet.region())];
     let gauges = [
-        ("fleet_nodes", "Nodes that share the limits", fleet.nodes()),
+        (
+            "fleet_nodes",
+            "Nodes by which limits are shared while the shared store does not answer",
+            fleet.sharing().0,
+        ),
         (
             "lease_counters",
             "Counters of which this node knows or holds something",
@@ -34,6 +38,10 @@ pub(super) fn encode(fleet: &Fleet, encoder: &mut DescriptorEncoder<'_>) -> Resu
         let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
         gauge.encode(family.encode_family(&region)?)?;
     }
+    let help = "1 for where the number of nodes is known from: redis, dataDirectory, setting or assumption";
+    let mut family = encoder.encode_descriptor("fleet_nodes_source", help, None, MetricType::Gauge)?;
+    let labels = [("region", fleet.region()), ("source", fleet.sharing().1.name())];
+    ConstGauge::new(1_i64).encode(family.encode_family(&labels)?)?;
     let counters = [
         ("lease_grants", "Leases that were asked for", holdings.leases),
         ("lease_tokens", "Tokens that were lent", holdings.lent),

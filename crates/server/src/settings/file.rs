@@ -88,6 +88,7 @@ pub(super) fn read(path: &Path) -> Result<Flags, String> {
     };
     flags.redis_wait = small("redis-wait");
     flags.redis_deadline = small("redis-deadline");
+    flags.fleet_nodes = small("fleet-nodes");
     flags.redis_allow_eviction = fields
         .flag("redis-allow-eviction", &mut problems)
         .unwrap_or(false);

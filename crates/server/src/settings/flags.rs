@@ -77,6 +77,9 @@ pub struct Flags {
     /// Let a request wait this many milliseconds for Redis before its policies' failMode decides [default: 25]
     #[arg(long, env = "TOLLGATE_REDIS_DEADLINE", value_name = "MS")]
     pub redis_deadline: Option<u32>,
+    /// Take the fleet to have at least this many nodes while Redis is unavailable [default: as many as were known, else 10]
+    #[arg(long, env = "TOLLGATE_FLEET_NODES", value_name = "NUMBER")]
+    pub fleet_nodes: Option<u32>,
     /// Apply this policy file at start and whenever it changes [default: a small demonstration set]
     #[arg(long, env = "TOLLGATE_POLICIES", value_name = "FILE")]
     pub policies: Option<PathBuf>,
@@ -170,6 +173,7 @@ impl Flags {
             redis_allow_eviction: self.redis_allow_eviction || file.redis_allow_eviction,
             redis_wait: self.redis_wait.or(file.redis_wait),
             redis_deadline: self.redis_deadline.or(file.redis_deadline),
+            fleet_nodes: self.fleet_nodes.or(file.fleet_nodes),
             policies: self.policies.or(file.policies),
             headers: self.headers.or(file.headers),
             rls_headers: self.rls_headers.or(file.rls_headers),

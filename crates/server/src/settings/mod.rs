@@ -125,6 +125,10 @@ impl Settings {
                         Some(millis) => Duration::from_millis(millis.into()),
                         None => PATIENCE,
                     },
+                    nodes: match flags.fleet_nodes {
+                        Some(0) => return Err("--fleet-nodes: must be at least 1".to_owned()),
+                        nodes => nodes.map(u64::from),
+                    },
                 }),
                 None => None,
             },

@@ -64,6 +64,7 @@ impl Node {
             allow_eviction: false,
             witnesses: 0,
             patience: tollgate_counters::shared::PATIENCE,
+            nodes: None,
         };
         let fleet = Fleet::start(&settings, "local", directory.path(), 1_000_000)
             .await

@@ -32,5 +32,6 @@ mod returns;
 mod scopes;
 mod settlements;
 mod shared_counts;
+mod size;
 mod throttles;
 mod told;

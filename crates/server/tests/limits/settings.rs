@@ -58,6 +58,7 @@ max-counters: 1000
 max-connections: 50
 quota-journal: off
 redis-deadline: 5
+fleet-nodes: 3
 threads: 1
 insecure-bind: false
 shadow-all: true

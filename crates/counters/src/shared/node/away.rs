@@ -69,6 +69,7 @@ impl<W: Waiter> Node<W> {
                 return Ok(Fallback::Closed);
             }
             let nodes = self.nodes.load(Ordering::Relaxed);
+            let nodes = nodes.max(self.sharing.load(Ordering::Relaxed));
             let kept: SmallVec<[usize; 4]> = (unknown.iter().copied())
                 .filter(|place| says(*place) == Fail::Local)
                 .collect();

@@ -201,6 +201,8 @@ pub struct Node<W> {
     calls: AtomicU64,
     /// Nodes of the fleet that are alive.
     nodes: AtomicU64,
+    /// Nodes by which a limit is shared while the store is unavailable, if these are more.
+    sharing: AtomicU64,
     /// How long a call takes.
     trip: AtomicU64,
     /// The store's time less this node's, before a line knows better.
@@ -261,6 +263,7 @@ impl<W: Waiter> Node<W> {
             leases: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             nodes: AtomicU64::new(1),
+            sharing: AtomicU64::new(1),
             trip: AtomicU64::new(0),
             offset: AtomicU64::new(0),
             patience: AtomicU64::new(PATIENCE),
@@ -279,6 +282,11 @@ impl<W: Waiter> Node<W> {
     /// Says how many nodes share the limits. Only how much is borrowed depends on it, never whether it is safe.
     pub fn set_nodes(&self, nodes: u64) {
         self.nodes.store(nodes.max(1), Ordering::Relaxed);
+    }
+
+    /// Says how many nodes share a limit while the store is unavailable: no fewer than are known to be alive.
+    pub fn set_sharing(&self, nodes: u64) {
+        self.sharing.store(nodes.max(1), Ordering::Relaxed);
     }
 
     /// Says what the store's clock shows.

@@ -149,7 +149,13 @@ fn standing() -> Vec<(&'static str, Value)> {
                 .needs(
                     "sharedBy",
                     json!({"type": "integer"}),
-                    "How many nodes the limits are shared by.",
+                    "How many nodes the limits are shared by while the store is unavailable.",
+                )
+                .shows(
+                    "sharedByFrom",
+                    one_of(&["redis", "dataDirectory", "setting", "assumption"]),
+                    "How that is known: from Redis, from what this node knew when it last ran, by the setting \
+                     `--fleet-nodes`, or not at all. Null without a fleet.",
                 )
                 .needs(
                     "leases",
