@@ -96,12 +96,6 @@ impl Snapshot {
         limits.any(|limit| limit.policy_id() == id)
     }
 
-    /// Whether orgs have limits in common, such as one for all of them or for an address.
-    pub fn has_limits_across_orgs(&self) -> bool {
-        let mut limits = self.catalogue.sets.limits();
-        limits.any(|limit| limit.mode.is_some() && !limit.scope.within_org())
-    }
-
     /// Which buckets refill more slowly than they did a while ago, the earlier ones first: a store has to know before this
     /// comes into force.
     pub fn slowings(&self) -> &[Slowing] {

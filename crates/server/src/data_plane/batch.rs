@@ -1,17 +1,14 @@
 //! `POST /v1/check/batch`: many decisions, each on its own, in order.
 //!
-//! Those that have to wait for the shared store wait together. A request that stands in line behind one that waits is not
-//! begun before that is decided, unless the two are the same: what is decided first then makes no difference. Each org has
-//! a line of its own, unless there are limits that orgs have in common.
-
-use std::cell::OnceCell;
-use std::collections::HashMap;
+//! Those that have to wait for the shared store wait together. A request that meets a counter of one that waits is not
+//! begun before that is decided, unless the two are the same: what is decided first then makes no difference.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tollgate_counters::Commit;
 
 use super::check::{How, read, write_item};
+use super::order::Order;
 use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
 use crate::answer::{Problem, write_problem, write_too_many};
@@ -92,24 +89,12 @@ pub(super) fn answer(
         Some(progress) => progress.items,
         None => bodies.iter().map(|_| Item::New).collect(),
     };
-    // The text of a line's request that waits; none of what comes later is the same as an empty one.
-    let mut waiting: HashMap<Option<&str>, &str> = HashMap::new();
-    let lines = OnceCell::new();
+    let mut order = Order::new(turn.snapshot(), turn.now);
     for (index, request) in requests.iter().enumerate() {
-        let text = batch.requests[index].get();
-        let line = || match lines.get_or_init(|| turn.snapshot().has_limits_across_orgs()) {
-            true => None,
-            false => request.org,
-        };
+        let text = batch.requests[index].get().as_bytes();
         let (answer, patience) = match std::mem::replace(&mut items[index], Item::New) {
-            Item::New if waiting.is_empty() => (None, Patience::default()),
-            Item::New => match waiting.get(&line()) {
-                Some(known) if *known != text => {
-                    waiting.insert(line(), "");
-                    continue;
-                }
-                _ => (None, Patience::default()),
-            },
+            Item::New if order.admits(request, text) => (None, Patience::default()),
+            Item::New => continue,
             Item::Heard(answer, patience) => (Some(answer), patience),
             other => {
                 items[index] = other;
@@ -127,7 +112,7 @@ pub(super) fn answer(
             Ok(()) => write_item(&checked, &mut out),
             Err(Undecided::Waits(wait)) => {
                 items[index] = Item::Waits(wait, patience);
-                waiting.entry(line()).or_insert(text);
+                order.waits(request, text);
                 continue;
             }
             Err(undecided @ Undecided::TooOften(_)) => write_too_many(&undecided.into(), &mut out),
@@ -135,7 +120,7 @@ pub(super) fn answer(
         }
         items[index] = Item::Written(out);
     }
-    if !waiting.is_empty() {
+    if !order.is_empty() {
         return Err(Unanswered::AllWait(Progress { items }));
     }
     reply.json();

@@ -1,11 +1,7 @@
 //! `tollgate.v1.RateLimiter`: batches, each check decided on its own, in order.
 //!
-//! What can be decided at once is, one check after the other, and written where it is sent from. An org of whose checks
-//! one has to wait is gone on with afterwards. Orgs don't wait for each other, unless there are limits that they have in
-//! common.
-
-use std::cell::OnceCell;
-use std::collections::HashMap;
+//! What can be decided at once is, one check after the other, and written where it is sent from. Checks that have to wait
+//! are gone on with afterwards, together; those that meet a counter of one that waits come after it.
 
 use bytes::Bytes;
 use tollgate_catalog::snapshot::Snapshot;
@@ -20,14 +16,19 @@ use super::status::{malformed, status};
 use crate::answer::Problem;
 use crate::check_body::CheckMessage;
 use crate::clock;
-use crate::data_plane::{MAX_REQUESTS, Series, all};
-use crate::engine::{Undecided, Wait};
+use crate::data_plane::{MAX_REQUESTS, Order, Series, all};
+use crate::engine::{Checked, Undecided, Wait};
 use crate::wire::{Fields, write};
 
-/// The checks of an org, or of all, from one that waits on, by their places in the batch.
-struct Chain {
-    wait: Wait,
-    places: Vec<usize>,
+/// A check that is not decided yet: its place in the batch, and what it waits for if it was begun.
+type Late = (usize, Option<Wait>);
+
+/// The checks of a `tollgate.v1.CheckLimitsRequest`.
+struct Batch<'m> {
+    /// The bytes of each.
+    texts: Vec<&'m [u8]>,
+    /// What each asks. None of these has anything wrong with it.
+    questions: Vec<Question<'m>>,
 }
 
 impl RateLimiter {
@@ -35,55 +36,50 @@ impl RateLimiter {
     pub(super) async fn check_batch(&self, message: &[u8]) -> Result<Bytes, Status> {
         let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
         // Everything is read before anything is charged.
-        let (unusual, mut questions) = read(message)?;
+        let (unusual, mut batch) = read(message)?;
         for (place, check) in &unusual {
             let question = Question::read(&check.body, check.with_headers, &snapshot, now);
-            questions[*place] = question.map_err(|problem| {
+            batch.questions[*place] = question.map_err(|problem| {
                 let detail = format!("requests[{place}]: {}", problem.detail);
                 status(Problem { detail, ..problem })
             })?;
         }
-        let mut out = message::begin(questions.len() * DECISION_BYTES);
+        let count = batch.questions.len();
+        let mut out = message::begin(count * DECISION_BYTES);
         // Where what is decided later belongs.
         let mut gaps: Vec<usize> = Vec::new();
-        let mut waiting: HashMap<Option<&str>, Chain> = HashMap::new();
+        let mut late: Vec<Late> = Vec::new();
+        let mut order = Order::new(&snapshot, now);
         let mut seen = Seen::default();
         let mut series = Series::of(&self.plane, &snapshot, now);
-        let common = OnceCell::new();
-        for (place, question) in questions.iter().enumerate() {
-            let line = || match common.get_or_init(|| snapshot.has_limits_across_orgs()) {
-                true => None,
-                false => question.check.org,
-            };
-            if !waiting.is_empty()
-                && let Some(chain) = waiting.get_mut(&line())
-            {
-                chain.places.push(place);
+        for (place, (question, text)) in batch.questions.iter().zip(&batch.texts).enumerate() {
+            if !order.admits(&question.check, text) {
+                late.push((place, None));
                 gaps.push(out.len());
-            } else {
-                let headers = self.headers(question.with_headers);
-                let decided = series.decide(&question.check, question.commit, |checked| {
-                    write::long_message(1, &mut out, |out| {
-                        write_decision(checked, headers, Some(&mut seen), out);
-                    });
+                continue;
+            }
+            let headers = self.headers(question.with_headers);
+            let decided = series.decide(&question.check, question.commit, |checked| {
+                write::long_message(1, &mut out, |out| {
+                    write_decision(checked, headers, Some(&mut seen), out);
                 });
-                match decided {
-                    Ok(()) => {}
-                    Err(Undecided::Waits(wait)) => {
-                        let places = vec![place];
-                        waiting.insert(line(), Chain { wait, places });
-                        gaps.push(out.len());
-                    }
-                    Err(undecided) => write_no_decision(undecided, &mut out),
+            });
+            match decided {
+                Ok(()) => {}
+                Err(Undecided::Waits(wait)) => {
+                    order.waits(&question.check, text);
+                    late.push((place, Some(wait)));
+                    gaps.push(out.len());
                 }
+                Err(undecided) => write_no_decision(undecided, &mut out),
             }
         }
         drop(series);
-        if waiting.is_empty() {
+        if late.is_empty() {
             return Ok(message::end(out));
         }
-        let late = Box::pin(self.go_on(&questions, waiting, &snapshot, now)).await;
-        let mut whole = Vec::with_capacity(questions.len() * DECISION_BYTES);
+        let late = Box::pin(self.go_on(&batch, late, &snapshot, now)).await;
+        let mut whole = Vec::with_capacity(count * DECISION_BYTES);
         let mut copied = 0;
         for (gap, (_, item)) in gaps.into_iter().zip(late) {
             whole.extend_from_slice(&out[copied..gap]);
@@ -97,36 +93,58 @@ impl RateLimiter {
     /// Decides what has to wait, and hands it back in order.
     async fn go_on(
         &self,
-        questions: &[Question<'_>],
-        waiting: HashMap<Option<&str>, Chain>,
+        batch: &Batch<'_>,
+        mut late: Vec<Late>,
         snapshot: &Snapshot,
         now: Timestamp,
     ) -> Vec<(usize, Vec<u8>)> {
-        let chains = waiting.into_values().map(|chain| async move {
-            let mut wait = Some(chain.wait);
-            let mut decided = Vec::with_capacity(chain.places.len());
-            for place in chain.places {
-                let question = &questions[place];
+        let mut decided = Vec::with_capacity(late.len());
+        while !late.is_empty() {
+            let mut order = Order::new(snapshot, now);
+            let (mut waiting, mut later) = (Vec::new(), Vec::new());
+            for (place, wait) in late {
+                let (question, text) = (&batch.questions[place], batch.texts[place]);
                 let (check, commit) = (&question.check, question.commit);
-                let checked = match wait.take() {
-                    Some(wait) => self.plane.decide_after(wait, snapshot, check, commit, now).await,
-                    None => self.plane.decide_in_time(snapshot, check, commit, now).await,
+                let begun = match wait {
+                    Some(wait) => Err(Undecided::Waits(wait)),
+                    None if order.admits(check, text) => self.plane.decide_now(snapshot, check, commit, now),
+                    None => {
+                        later.push((place, None));
+                        continue;
+                    }
                 };
-                let mut item = Vec::with_capacity(DECISION_BYTES);
-                let headers = self.headers(question.with_headers);
-                match checked {
-                    Ok(checked) => write::long_message(1, &mut item, |out| {
-                        write_decision(&checked, headers, None, out);
-                    }),
-                    Err(undecided) => write_no_decision(undecided, &mut item),
+                match begun {
+                    Err(Undecided::Waits(wait)) => {
+                        order.waits(check, text);
+                        waiting.push((place, wait));
+                    }
+                    checked => decided.push((place, self.item(question, checked))),
                 }
-                decided.push((place, item));
             }
-            decided
-        });
-        let mut decided: Vec<_> = all(chains).await.into_iter().flatten().collect();
+            let waiting = waiting.into_iter().map(|(place, wait)| async move {
+                let question = &batch.questions[place];
+                let (check, commit) = (&question.check, question.commit);
+                let checked = self.plane.decide_after(wait, snapshot, check, commit, now).await;
+                (place, self.item(question, checked))
+            });
+            decided.extend(all(waiting).await);
+            late = later;
+        }
         decided.sort_by_key(|(place, _)| *place);
         decided
+    }
+
+    /// An item of the answer.
+    fn item(&self, question: &Question<'_>, checked: Result<Checked<'_>, Undecided>) -> Vec<u8> {
+        let mut item = Vec::with_capacity(DECISION_BYTES);
+        let headers = self.headers(question.with_headers);
+        match checked {
+            Ok(checked) => write::long_message(1, &mut item, |out| {
+                write_decision(&checked, headers, None, out);
+            }),
+            Err(undecided) => write_no_decision(undecided, &mut item),
+        }
+        item
     }
 }
 
@@ -135,14 +153,15 @@ fn write_no_decision(undecided: Undecided, out: &mut Vec<u8>) {
     write::message(1, out, |out| write_problem(undecided.into(), out));
 }
 
-/// The checks of a `tollgate.v1.CheckLimitsRequest`. Some that there is more to, with their places, are yet to become
-/// questions; none of the others has anything wrong with it.
-#[expect(clippy::type_complexity, reason = "two lists are not worth a name")]
-fn read(message: &[u8]) -> Result<(Vec<(usize, CheckMessage<'_>)>, Vec<Question<'_>>), Status> {
+/// Checks that there is more to than most, with their places.
+type Unusual<'m> = Vec<(usize, CheckMessage<'m>)>;
+
+/// The checks of a message. The unusual ones are yet to become questions.
+fn read(message: &[u8]) -> Result<(Unusual<'_>, Batch<'_>), Status> {
     let mut unusual = Vec::new();
     let count = count(message)?;
     // Made where they are to lie, and filled there: a question is large enough for each move of it to show.
-    let mut questions = Vec::with_capacity(count);
+    let (mut raw, mut questions) = (Vec::with_capacity(count), Vec::with_capacity(count));
     questions.extend(std::iter::repeat_with(Question::blank).take(count));
     let texts = text_before_others(message);
     let mut fields = Fields::of(message);
@@ -155,6 +174,7 @@ fn read(message: &[u8]) -> Result<(Vec<(usize, CheckMessage<'_>)>, Vec<Question<
         let Some((place, question)) = blank.next() else {
             break;
         };
+        raw.push(check);
         let end = message.len() - fields.left();
         let text = texts.get(end - check.len()..end);
         let text = text.unwrap_or_else(|| text_before_others(check));
@@ -168,7 +188,11 @@ fn read(message: &[u8]) -> Result<(Vec<(usize, CheckMessage<'_>)>, Vec<Question<
         }
         unusual.push((place, check));
     }
-    Ok((unusual, questions))
+    let batch = Batch {
+        texts: raw,
+        questions,
+    };
+    Ok((unusual, batch))
 }
 
 /// How many checks a batch has.

@@ -9,6 +9,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../grpc/asker.rs"]
+#[allow(dead_code, reason = "most of it is for tests of gRPC")]
+mod asker;
+
 #[path = "../../../counters/tests/redis/servers.rs"]
 mod servers;
 
