@@ -142,11 +142,21 @@ impl DataPlane {
         request: &tollgate_catalog::Request<'_>,
         snapshot: &Snapshot,
     ) {
+        self.tally_use(checked, request, snapshot, Used::of(checked, request));
+    }
+
+    /// Adds what requests like this one used, as it was decided, to what its org used.
+    pub(crate) fn tally_use(
+        &self,
+        checked: &Checked<'_>,
+        request: &tollgate_catalog::Request<'_>,
+        snapshot: &Snapshot,
+        used: Used,
+    ) {
         if let Some(ledger) = self.engine.ledger.get() {
             let number = checked.stack.class;
             let class = number.and_then(|class| snapshot.classes().get(class as usize));
             let class = (number, class.map(|class| &**class));
-            let used = Used::of(checked, request);
             ledger.tallies.add(request, class, checked.now, used);
         }
     }

@@ -50,6 +50,23 @@ impl Used {
         }
     }
 
+    /// By requests that others decided on and reported.
+    pub fn reported(allowed: u64, denied: u64) -> Self {
+        Self {
+            allowed,
+            denied,
+            cost: 0,
+        }
+    }
+
+    /// By what was charged for requests that are reported apart; below 0 for what is given back.
+    pub fn charged(cost: i64) -> Self {
+        Self {
+            cost,
+            ..Self::default()
+        }
+    }
+
     /// And by others.
     pub fn add(&mut self, other: Self) {
         self.allowed = self.allowed.saturating_add(other.allowed);

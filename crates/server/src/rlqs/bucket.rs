@@ -71,6 +71,7 @@ impl Bucket {
             charge.give_back(around.plane, &self.name, unused);
         }
         self.beyond(told.beyond, around, now).await;
+        charge::note_reported(around.plane, &self.name, used, usage.num_requests_denied);
         let asked = used.saturating_add(usage.num_requests_denied);
         let new = self.reported == 0;
         let elapsed = if new { REPORT_NS } else { now - self.reported };

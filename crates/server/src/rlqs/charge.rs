@@ -12,6 +12,7 @@ use super::terms::Terms;
 use crate::clock;
 use crate::data_plane::DataPlane;
 use crate::engine::{Checked, Undecided};
+use crate::ledger::Used;
 
 /// How often it is tried again if others change what was seen.
 const TRIES: usize = 4;
@@ -77,7 +78,12 @@ pub(super) async fn take(
                 break;
             }
             plane.metrics.observe_decision(&leased, started.elapsed());
-            plane.tally(&leased, &request, &snapshot);
+            plane.tally_use(
+                &leased,
+                &request,
+                &snapshot,
+                Used::charged(tokens(requests, each)),
+            );
             return Ok(Granting::Granted(requests, terms.ttl_s, charge));
         }
         if requests == 0 {
@@ -98,18 +104,65 @@ pub(super) async fn take_beyond(plane: &DataPlane, name: &Name, requests: u64) -
     let most = requests.checked_ilog2().unwrap_or(0);
     let powers = (0..=most).rev().map(|bit| 1 << bit);
     let mut rest = requests;
+    let (mut seen, mut outcome) = (None, Ok(()));
     for piece in std::iter::once(requests).chain(powers) {
         let piece = rest.min(piece);
         if piece == 0 {
             break;
         }
         request.cost = piece.saturating_mul(each);
-        let charged = plane.decide_in_time(&snapshot, &request, Commit::Charge, now);
-        if charged.await?.decision.allowed {
-            rest -= piece;
+        let started = Instant::now();
+        let charged = match plane.ask_leave(request.org, now) {
+            Ok(()) => {
+                let engine = &plane.engine;
+                engine
+                    .check_in_time(&snapshot, &request, Commit::Charge, now)
+                    .await
+            }
+            Err(undecided) => Err(undecided),
+        };
+        match charged {
+            Ok(charged) => {
+                plane.metrics.observe_decision(&charged, started.elapsed());
+                if charged.decision.allowed {
+                    rest -= piece;
+                }
+                seen = Some(charged);
+            }
+            Err(undecided) => {
+                outcome = Err(undecided);
+                break;
+            }
         }
     }
-    Ok(())
+    if let Some(seen) = seen {
+        let used = Used::charged(tokens(requests - rest, each));
+        plane.tally_use(&seen, &request, &snapshot, used);
+    }
+    outcome
+}
+
+/// Notes for statements what an Envoy reports to have let through and refused.
+pub(super) fn note_reported(plane: &DataPlane, name: &Name, allowed: u64, denied: u64) {
+    if let (Some(ledger), Ok(request)) = (plane.engine.ledger.get(), name.request())
+        && (allowed, denied) != (0, 0)
+    {
+        let (snapshot, now) = (plane.engine.snapshot_full(), clock::now());
+        let mut stack = snapshot.blank();
+        snapshot.resolve(&request, now, &mut stack);
+        let class = stack
+            .class
+            .and_then(|class| snapshot.classes().get(class as usize));
+        let class = (stack.class, class.map(|class| &**class));
+        ledger
+            .tallies
+            .add(&request, class, now, Used::reported(allowed, denied));
+    }
+}
+
+/// What so many requests cost.
+fn tokens(requests: u64, each: u64) -> i64 {
+    i64::try_from(requests.saturating_mul(each)).unwrap_or(i64::MAX)
 }
 
 impl Charge {
@@ -128,15 +181,18 @@ impl Charge {
     /// Gives back what it has of so many requests, where that still counts. What else it has stays charged.
     pub(super) fn give_back(self, plane: &DataPlane, name: &Name, unused: u64) {
         self.release(plane, unused);
-        if self.holds.is_empty() || unused == 0 {
+        if unused == 0 {
             return;
         }
-        let metrics = &plane.metrics.quota_streams;
-        metrics.given_back.fetch_add(unused, Ordering::Relaxed);
+        // Whether or not the limits have it back, nobody used it.
         if let (Some(ledger), Ok(request)) = (plane.engine.ledger.get(), name.request()) {
-            let less = i64::try_from(unused.saturating_mul(self.each)).unwrap_or(i64::MAX);
             let class = (self.class.0, self.class.1.as_deref());
-            ledger.tallies.correct(&request, class, self.at, -less);
+            let less = Used::charged(-tokens(unused, self.each));
+            ledger.tallies.add(&request, class, self.at, less);
+        }
+        if !self.holds.is_empty() {
+            let metrics = &plane.metrics.quota_streams;
+            metrics.given_back.fetch_add(unused, Ordering::Relaxed);
         }
     }
 

@@ -11,7 +11,7 @@ use super::asked::{Asked, Descriptor};
 use super::{UNITS, pb};
 use crate::answer::Problem;
 use crate::data_plane::DataPlane;
-use crate::engine::{Part, Resumed, Together, Undecided};
+use crate::engine::{Checked, Part, Resumed, Together, Undecided};
 
 /// The most that one question may have: what is decided as one is decided under one lock.
 const MAX_DESCRIPTORS: usize = 100;
@@ -167,6 +167,27 @@ impl<'r> Question<'r> {
         Ok(())
     }
 
+    /// Adds the question to what the orgs used that it names: one request of each, which costs as much as the descriptor
+    /// that costs most, since a counter that several descriptors meet is charged once. What is given back is none.
+    fn tally(&self, plane: &DataPlane, snapshot: &Snapshot, checked: &Checked<'_>) {
+        if plane.engine.ledger.get().is_none() {
+            return;
+        }
+        let requests = || self.takes.iter().map(|part| &part.request);
+        for (index, first) in requests().enumerate() {
+            if first.org.is_none() || requests().take(index).any(|before| before.org == first.org) {
+                continue;
+            }
+            let of_org = || requests().filter(|request| request.org == first.org);
+            let named = of_org().find(|request| request.app.is_some()).unwrap_or(first);
+            let request = Request {
+                cost: of_org().map(|request| request.cost).max().unwrap_or(0),
+                ..named.clone()
+            };
+            plane.tally(checked, &request, snapshot);
+        }
+    }
+
     fn decided<'s>(
         &'s self,
         plane: &DataPlane,
@@ -175,6 +196,7 @@ impl<'r> Question<'r> {
         took: std::time::Duration,
     ) -> Decided<'s> {
         plane.metrics.observe_decision(&taken.checked, took);
+        self.tally(plane, snapshot, &taken.checked);
         // Who is refused changes nothing, not even by what it gives back.
         let commit = if taken.checked.decision.allowed {
             Commit::Charge

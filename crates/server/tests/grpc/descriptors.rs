@@ -231,3 +231,33 @@ fn decisions_and_requests_are_counted() {
         "tollgate_decisions_total{outcome=\"denied\",scope=\"descriptor\",tier=\"default\",class=\"none\"}";
     assert_eq!(server.counted(series), 1, "{}", server.metrics());
 }
+
+#[test]
+fn a_cost_beyond_the_bound_is_refused_and_what_is_asked_is_in_the_statement() {
+    let server = server(&[]);
+    let admin = server.platform_admin();
+    admin.set("/v1/orgs/acme", &serde_json::json!({}));
+    let asker = Asker::of(&server);
+    let org = |cost: &str| descriptor(&[("org", "acme"), ("cost", cost)]);
+    for beyond in [
+        org("1000000000000000"),
+        hits(org("1"), 1_000_000_000_000_000),
+        hits(org("1000000000"), 1_000_000_000),
+    ] {
+        let answer = asker.descriptors(vec![org("1"), beyond]);
+        assert_eq!(codes(&answer), (false, vec![true, false]));
+        let body: Value = serde_json::from_slice(&answer.raw_body).unwrap();
+        assert!(
+            body["detail"].as_str().unwrap().contains("999999999999999"),
+            "{body}"
+        );
+    }
+    assert!(asker.codes(vec![org("2"), descriptor(&ADDRESS)]).0);
+    assert!(asker.codes(vec![hits(org("1"), 3)]).0);
+    assert!(!asker.codes(vec![org("1")]).0);
+    wait_for("usage to be told", || {
+        let statement = admin.get("/v1/orgs/acme/statement").expect(200);
+        let sums = ["allowed", "denied", "cost"].map(|name| statement[name].as_u64().unwrap());
+        (sums == [2, 1, 5]).then_some(())
+    });
+}

@@ -327,3 +327,34 @@ fn in_a_fleet_all_streams_together_are_assigned_no_more_than_there_is() {
         "{assigned:?}"
     );
 }
+
+#[test]
+fn a_statement_has_what_an_envoy_reports() {
+    let server = server();
+    let admin = server.platform_admin();
+    admin.set("/v1/orgs/acme", &json!({}));
+    let mut envoy = Other::of(&server);
+    envoy.report("edge", vec![usage(&[("org", "acme"), ("cost", "2")], 0, 3)]);
+    envoy.next().unwrap();
+    envoy.report("", vec![usage(&[("org", "acme"), ("cost", "2")], 5, 1)]);
+    envoy.next().unwrap();
+    let left = server.left("org", &json!({"orgId": "acme"}));
+    // Requests are those that were reported, and the look; what is charged for them is what the limits have, too.
+    wait_for("usage to be told", || {
+        let statement = admin.get("/v1/orgs/acme/statement").expect(200);
+        let sums = ["allowed", "denied", "cost"].map(|name| statement[name].as_u64().unwrap());
+        (sums == [5 + 1, 4, 1_000 - left]).then_some(())
+    });
+}
+
+#[test]
+fn a_bucket_whose_cost_is_beyond_the_bound_gets_nothing() {
+    // Nothing limits it, and all the same it is no request.
+    let server = Server::start("policies: []", &[]);
+    let mut envoy = Other::of(&server);
+    envoy.report(
+        "edge",
+        vec![usage(&[("org", "acme"), ("cost", "1000000000000000")], 0, 1)],
+    );
+    assert_eq!(all(&envoy.next().unwrap()), ["deny"]);
+}

@@ -7,7 +7,7 @@ use crate::postgres::Postgres;
 
 const STATEMENT: &str = "/v1/orgs/acme/quotas/statement";
 const POLICIES: &str = "
-orgs: [{orgId: acme, timezone: Asia/Kolkata}]
+orgs: [{orgId: acme, timezone: Asia/Kolkata}, {orgId: other}]
 endpointClasses: [{pattern: \"POST /v1/exports\", class: heavy}]
 policies: [{id: few, scope: app, algorithm: fixed_window, anchor: first, limit: 5, window: 1h}]
 ";
@@ -80,4 +80,60 @@ fn count_and_look(database: Option<&str>) {
         ([0, 0, 0], &json!("2020-01-31T18:30:00Z"))
     );
     admin.get(&format!("{STATEMENT}?month=2020-2")).problem(400);
+}
+
+#[test]
+fn a_statement_has_what_envoy_asks() {
+    let mut server = Server::launch(&Launch {
+        policies: Some(POLICIES),
+        ..Launch::default()
+    });
+    let ask = |server: &Server, descriptors: Value| {
+        let question = json!({"domain": "edge", "descriptors": descriptors}).to_string();
+        server.ask("POST", "/json").body(question).send().status
+    };
+    let entries = |pairs: &[(&str, &str)]| {
+        let entry = |(key, value): &(&str, &str)| json!({"key": key, "value": value});
+        json!({"entries": pairs.iter().map(entry).collect::<Vec<_>>()})
+    };
+    let export = [
+        ("org", "acme"),
+        ("app", "web"),
+        ("endpoint", "POST /v1/exports"),
+        ("cost", "2"),
+    ];
+    // One request, whatever it is described by, which costs as much as the descriptor that costs most; another org's is
+    // its own.
+    let both = json!([
+        entries(&[("org", "acme"), ("cost", "1")]),
+        entries(&export),
+        entries(&[("org", "other")])
+    ]);
+    assert_eq!(ask(&server, both), 200);
+    assert_eq!(ask(&server, json!([entries(&export)])), 200);
+    assert_eq!(ask(&server, json!([entries(&export)])), 429);
+    // What gives back is no request, and neither is what names no org.
+    let mut back = entries(&export);
+    back["isNegativeHits"] = json!(true);
+    assert_eq!(ask(&server, json!([back])), 200);
+    assert_eq!(ask(&server, json!([entries(&[("path", "/a")])])), 200);
+    server.restart("TERM");
+    let admin = server.platform_admin();
+    let statement = admin.get(STATEMENT).expect(200);
+    let items = statement["items"].as_array().unwrap();
+    assert_eq!(items.len(), 1, "{statement}");
+    let item = &items[0];
+    assert_eq!(
+        (&item["appId"], &item["endpoint"]),
+        (&json!("web"), &json!("heavy"))
+    );
+    assert_eq!(
+        ["allowed", "denied", "cost"].map(|name| item[name].as_u64().unwrap()),
+        [2, 1, 4]
+    );
+    let other = admin.get("/v1/orgs/other/statement").expect(200);
+    assert_eq!(
+        ["allowed", "denied", "cost"].map(|name| other[name].as_u64().unwrap()),
+        [1, 0, 1]
+    );
 }
