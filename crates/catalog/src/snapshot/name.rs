@@ -10,6 +10,7 @@ use tollgate_core::Timestamp;
 use super::ids::network;
 use super::limit::Limit;
 use super::org::ResetEntry;
+use super::resolve::sort_key;
 use super::{Snapshot, Stack};
 use crate::model::Dimension;
 use crate::request::Request;
@@ -51,6 +52,42 @@ impl Snapshot {
             .filter(|counting| !counting.ended);
         let mut limits = sets.limits().filter(of_a_plan).chain(own.map(|own| own.limit));
         limits.any(|limit| limit.mode.is_some() && named(limit, &entry.resets, request) == *name)
+    }
+
+    /// The quotas that are in force on the counter of this name for a request with these ids, broad ones first. Several
+    /// may watch one counter. If the ids do not lead to any, those that count under the name for somebody else of the org.
+    pub fn quotas_on(&self, name: &CounterName, request: &Request<'_>, now: Timestamp) -> Vec<&Limit> {
+        let entry = self.entry_of(request.org);
+        let common = self.catalogue.sets.of(entry);
+        let user = entry.user(request.user);
+        let of_org = common.tiers[entry.tier as usize].limits.iter();
+        let of_org = of_org.map(|index| (*index, user.is_some(), false));
+        let of_user = user.map(|user| common.tiers[user.tier as usize].limits.iter());
+        let of_user = of_user.into_iter().flatten().map(|index| (*index, true, true));
+        let tiers = of_org.chain(of_user).filter_map(|(index, has_plan, of_plan)| {
+            let limit = &common.limits[index as usize];
+            // A user with a plan of their own has its limits on users in place of those of the org's plan.
+            let counts = !has_plan || limit.counts_users() == of_plan;
+            counts.then(|| entry.replacement(index, request, now, common).unwrap_or(limit))
+        });
+        let counts = |limit: &&Limit| {
+            limit.is_quota() && limit.mode.is_some() && named(limit, &entry.resets, request) == *name
+        };
+        let mut quotas: Vec<&Limit> = tiers
+            .chain(entry.extras_for(request, now, common))
+            .filter(counts)
+            .collect();
+        if quotas.is_empty() {
+            let others = self.effective(request.org.unwrap_or_default(), now).into_iter();
+            quotas.extend(others.map(|one| one.limit).filter(counts));
+        }
+        quotas.sort_by(|one, other| sort_key(one).cmp(&sort_key(other)));
+        quotas
+    }
+
+    /// The name of a limit's counter for a request, whether the limit is for the request or not.
+    pub fn name_under(&self, limit: &Limit, request: &Request<'_>) -> CounterName {
+        named(limit, &self.entry_of(request.org).resets, request)
     }
 }
 

@@ -4,7 +4,7 @@ use tollgate_catalog::repository::{Correcting, Correction, Kept};
 use tollgate_catalog::snapshot::Snapshot;
 
 use super::ask::Ask;
-use super::quotas::{ledger, limit_on, reserved};
+use super::quotas::{asked_by, ledger, reserved};
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
 use crate::clock;
@@ -56,7 +56,6 @@ pub(super) async fn follow(ask: &Ask, org: &str, carried: Carried, before: &Snap
     ledger.refresh(org).await;
     let snapshot = ask.plane.engine.snapshot_full();
     let now = clock::now();
-    let (before, effective) = (before.effective(org, now), snapshot.effective(org, now));
     let mut after = None;
     let open = reserved(ask, org).await;
     let reserved = |kept: &Kept| open.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
@@ -66,8 +65,11 @@ pub(super) async fn follow(ask: &Ask, org: &str, carried: Carried, before: &Snap
             .ledger_of(ledger.region(), org, after.as_ref(), PAGE);
         let rows = rows.await.map_err(WriteError::from)?;
         for kept in rows.iter().filter(|kept| !kept.row.is_over(now)) {
-            let limits = limit_on(&before, kept).zip(limit_on(&effective, kept));
-            let correction = limits.and_then(|(old, new)| carried.correction(old.rule.limit, new.rule.limit));
+            let label = kept.label();
+            let request = asked_by(org, &label);
+            let limit = |of: &Snapshot| Some(of.quotas_on(&kept.name, &request, now).first()?.rule.limit);
+            let limits = limit(before).zip(limit(&snapshot));
+            let correction = limits.and_then(|(old, new)| carried.correction(old, new));
             if let Some(correction) = correction {
                 let correcting = Correcting {
                     place: (ledger.region(), org, &kept.name),

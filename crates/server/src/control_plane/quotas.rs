@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tollgate_catalog::Request;
 use tollgate_catalog::model::Dimension;
 use tollgate_catalog::repository::{Alerted, Answering, Corrected, Correcting, Correction, Kept, LedgerName};
-use tollgate_catalog::snapshot::{Effective, Limit, Snapshot};
+use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::calendar::to_jiff;
 use tollgate_core::{MAX_LIMIT, Mode, Timestamp};
 
@@ -91,14 +91,13 @@ pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
     let current = rows
         .into_iter()
         .filter(|kept| !kept.row.is_over(now) && is_counted(&snapshot, &org, kept, now));
-    let current = current.map(|kept| at_present(&effective, kept));
+    let current = current.flat_map(|kept| at_present(&snapshot, &org, kept, now));
     let open = reserved(&ask, &org).await;
     let reserved = |kept: &Kept| open.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
     let item = |kept: Kept| with_alerts(shown(&kept, reserved(&kept), now), &kept, &alerts);
     let mut items: Vec<Value> = current.map(item).collect();
     if after.is_none() {
-        let untouched = untouched(&snapshot, &org, &items, now);
-        items.extend(untouched);
+        items.extend(untouched(&snapshot, &org, &ledger, now).await?);
     }
     items.retain(|item| !hidden(item["policyId"].as_str().unwrap_or_default()));
     Ok(listed(items, next))
@@ -115,21 +114,20 @@ pub(super) async fn post(Path((org, id)): Path<(String, String)>, ask: Ask) -> A
     let correct = async {
         // What this node has spent and not told yet was spent before.
         ledger.refresh(&org).await;
-        let before = u128::from_be_bytes(name).checked_sub(1).map(u128::to_be_bytes);
-        let kept = ledger
-            .repository()
-            .ledger_of(ledger.region(), &org, before.as_ref(), 1);
-        let kept = kept.await.map_err(WriteError::from)?;
-        let kept = kept.first().filter(|kept| kept.name == name);
+        let kept = row_of(&ledger, &org, &name).await?;
         let snapshot = ask.plane.engine.snapshot_full();
-        if !kept.is_some_and(|kept| is_counted(&snapshot, &org, kept, clock::now())) {
+        if !kept.is_some_and(|kept| is_counted(&snapshot, &org, &kept, clock::now())) {
             return Err(Problem::not_found());
         }
         let author = ask.author(&reason);
         let open = reserved(&ask, &org).await;
         let reserved = |kept: &Kept| open.get(&(kept.name, kept.row.ends)).copied().unwrap_or(0);
-        let answer =
-            |kept: &Kept| super::idempotency::kept(&Answer::ok(shown(kept, reserved(kept), clock::now())));
+        let present = |kept: &Kept| {
+            let (row, now) = (kept.clone(), clock::now());
+            let row = at_present(&snapshot, &org, row, now).into_iter().next();
+            shown(row.as_ref().unwrap_or(kept), reserved(kept), now)
+        };
+        let answer = |kept: &Kept| super::idempotency::kept(&Answer::ok(present(kept)));
         let correcting = Correcting {
             place: (ledger.region(), &org, &name),
             correction,
@@ -145,7 +143,7 @@ pub(super) async fn post(Path((org, id)): Path<(String, String)>, ask: Ask) -> A
         match corrected.map_err(WriteError::from)? {
             Corrected::Done(rows) => {
                 ledger.refresh(&org).await;
-                Ok(Answer::ok(shown(&rows[1], reserved(&rows[1]), clock::now())))
+                Ok(Answer::ok(present(&rows[1])))
             }
             Corrected::Absent => Err(Problem::not_found()),
             Corrected::Overtaken => Err(WriteError::Overtaken.into()),
@@ -219,7 +217,11 @@ pub(super) fn ledger(ask: &Ask) -> Result<Arc<Ledger>, Problem> {
 /// Whether anything is counted in a row under the present policies. It is not since a policy counts otherwise or is gone, or
 /// the counter was emptied.
 fn is_counted(snapshot: &Snapshot, org: &str, kept: &Kept, now: Timestamp) -> bool {
-    let label: Value = serde_json::from_str(&kept.label).unwrap_or_default();
+    snapshot.counts_under(&kept.name, &asked_by(org, &kept.label()), now)
+}
+
+/// A request of whom a row's label is about.
+pub(super) fn asked_by<'l>(org: &'l str, label: &'l Value) -> Request<'l> {
     let id = |name: &str| label[name].as_str();
     let mut request = Request {
         org: Some(org),
@@ -233,35 +235,33 @@ fn is_counted(snapshot: &Snapshot, org: &str, kept: &Kept, now: Timestamp) -> bo
     let members = label.as_object().into_iter().flatten();
     let others = members.filter_map(|(name, value)| Some((name.as_str(), value.as_str()?)));
     request.descriptors.extend(others);
-    snapshot.counts_under(&kept.name, &request, now)
+    request
 }
 
-/// The limit on a row under the present policies: the one that counts the same.
-pub(super) fn limit_on<'s>(effective: &[Effective<'s>], kept: &Kept) -> Option<&'s Limit> {
-    let label: Value = serde_json::from_str(&kept.label).ok()?;
-    let is = |name: &str, text: &str| label[name].as_str() == Some(text);
-    let mut limits = effective.iter().map(|one| one.limit);
-    limits.find(|limit| {
-        limit.rule.is_quota()
-            && is("scope", &limit.scope_name)
-            && is("endpointPattern", &limit.pattern.to_string())
-            && is("window", &limit.window.to_string())
-            && label["unit"].as_str() == limit.unit.as_deref()
-    })
-}
-
-/// A row as the present policies have it. What only some app, key or user may use, nodes have told with it.
-fn at_present(effective: &[Effective<'_>], mut kept: Kept) -> Kept {
-    let Some(limit) = limit_on(effective, &kept) else {
-        return kept;
-    };
-    let mut label: Value = serde_json::from_str(&kept.label).unwrap_or_else(|_| json!({}));
-    if label["policyId"] != limit.policy_id() || limit.scope.single() == Some(&Dimension::Org) {
-        label["policyId"] = json!(limit.policy_id());
-        kept.label = label.to_string();
-        kept.limit = limit.rule.limit;
+/// A row as each of the present policies on its counter has it. What only some app, key or user may use, nodes have told
+/// with it.
+fn at_present(snapshot: &Snapshot, org: &str, kept: Kept, now: Timestamp) -> Vec<Kept> {
+    let label = kept.label();
+    let mut rows: Vec<Kept> = Vec::new();
+    let mut shown: Vec<&str> = Vec::new();
+    for limit in snapshot.quotas_on(&kept.name, &asked_by(org, &label), now) {
+        if shown.contains(&limit.policy_id()) {
+            continue;
+        }
+        shown.push(limit.policy_id());
+        let mut row = kept.clone();
+        if label["policyId"] != limit.policy_id() || limit.scope.single() == Some(&Dimension::Org) {
+            let mut label = label.clone();
+            label["policyId"] = json!(limit.policy_id());
+            row.label = label.to_string();
+            row.limit = limit.rule.limit;
+        }
+        rows.push(row);
     }
-    kept
+    if rows.is_empty() {
+        rows.push(kept);
+    }
+    rows
 }
 
 /// A row of the ledger.
@@ -290,12 +290,29 @@ fn with_alerts(mut item: Value, kept: &Kept, alerts: &[Alerted]) -> Value {
 }
 
 /// Quotas of the org as a whole that nothing was used of.
-fn untouched(snapshot: &Snapshot, org: &str, items: &[Value], now: Timestamp) -> Vec<Value> {
+async fn untouched(
+    snapshot: &Snapshot,
+    org: &str,
+    ledger: &Ledger,
+    now: Timestamp,
+) -> Result<Vec<Value>, Problem> {
+    let request = Request {
+        org: Some(org),
+        ..Request::new()
+    };
     let limits = snapshot.effective(org, now).into_iter().map(|one| one.limit);
-    let quotas = limits.filter(|limit| limit.scope.single() == Some(&Dimension::Org) && limit.mode.is_some());
-    let untouched = quotas.filter(|limit| !items.iter().any(|item| item["policyId"] == limit.policy_id()));
-    let item = |limit: &tollgate_catalog::snapshot::Limit| {
-        let (start, end) = snapshot.period_of(org, limit, now)?;
+    let quotas = limits.filter(|limit| {
+        limit.is_quota() && limit.scope.single() == Some(&Dimension::Org) && limit.mode.is_some()
+    });
+    let mut items: Vec<Value> = Vec::new();
+    for limit in quotas {
+        let Some((start, end)) = snapshot.period_of(org, limit, now) else {
+            continue;
+        };
+        let known = row_of(ledger, org, &snapshot.name_under(limit, &request)).await?;
+        if known.is_some_and(|kept| !kept.row.is_over(now)) {
+            continue;
+        }
         let mut item = json!({
             "quotaId": null,
             "policyId": limit.policy_id(),
@@ -312,9 +329,21 @@ fn untouched(snapshot: &Snapshot, org: &str, items: &[Value], now: Timestamp) ->
             (start.nanos(), end.nanos()),
             now,
         );
-        Some(item)
-    };
-    untouched.filter_map(item).collect()
+        if !items.iter().any(|known| known["policyId"] == item["policyId"]) {
+            items.push(item);
+        }
+    }
+    Ok(items)
+}
+
+/// The row of a counter's name, if the org has one.
+async fn row_of(ledger: &Ledger, org: &str, name: &LedgerName) -> Result<Option<Kept>, Problem> {
+    let before = u128::from_be_bytes(*name).checked_sub(1).map(u128::to_be_bytes);
+    let rows = ledger
+        .repository()
+        .ledger_of(ledger.region(), org, before.as_ref(), 1);
+    let rows = rows.await.map_err(WriteError::from)?;
+    Ok(rows.into_iter().next().filter(|kept| kept.name == *name))
 }
 
 /// Says what was used of a limit in a period.

@@ -13,6 +13,7 @@ mod postgres;
 mod servers;
 
 mod alerts;
+mod alike;
 mod away;
 mod costs;
 mod fleet;

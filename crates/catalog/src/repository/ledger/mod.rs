@@ -88,6 +88,11 @@ impl Kept {
         hex(&self.name)
     }
 
+    /// What it is about, read; nothing if the label is no JSON.
+    pub fn label(&self) -> Value {
+        serde_json::from_str(&self.label).unwrap_or_else(|_| json!({}))
+    }
+
     /// The name of a text, if it is one.
     pub fn name_of(id: &str) -> Option<LedgerName> {
         unhex(id).ok()
