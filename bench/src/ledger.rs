@@ -62,10 +62,11 @@ async fn open(database: &str) -> (Arc<Engine>, Keeping) {
     let journals = Journals::of(Path::new("/dev/shm"), database, "local");
     let estates = journals.left();
     engine.store.keep_journal(journals.begin(run).expect("a journal"));
-    let ledger = Ledger::new(repository, store, seed, "local", run, Vec::new());
+    let ledger = Ledger::new(repository, store, seed, ("local", run), None, Vec::new());
     let ledger = Arc::new(ledger);
     engine.keep_quotas(ledger.clone());
-    (engine, Keeping::start(ledger, estates).expect("a thread"))
+    let keeping = Keeping::start(ledger, engine.clone(), estates);
+    (engine, keeping.expect("a thread"))
 }
 
 fn engine(what: &str) -> Arc<Engine> {
@@ -205,8 +206,10 @@ fn ask(org: u64, now: u64) -> Ask {
         label: "{}".to_owned(),
         relabel: true,
         limit: 1_000_000,
+        alert_limit: 1_000_000,
         period: (now - HOUR, now + HOUR),
         generation: 0,
+        until: now + HOUR,
         spent: 0,
         unused: 0,
         owes: 0,

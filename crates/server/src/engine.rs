@@ -51,6 +51,8 @@ pub struct Engine {
     snapshot: ArcSwap<Snapshot>,
     /// The catalogue's revision that the snapshot is of; 0 without one.
     revision: AtomicU64,
+    /// How often a snapshot was put in force that may say something else.
+    changes: AtomicU64,
     /// The counters, or while a shared store is away those that are kept here meanwhile.
     pub store: Arc<MemoryStore>,
     /// The counters of a fleet.
@@ -90,6 +92,7 @@ impl Engine {
             throttles: throttle::world(seed),
             snapshot: ArcSwap::from_pointee(snapshot),
             revision: AtomicU64::new(0),
+            changes: AtomicU64::new(1),
             store: Arc::new(MemoryStore::new(max_counters)),
             shared: OnceLock::new(),
             records: OnceLock::new(),
@@ -157,8 +160,19 @@ impl Engine {
 
     /// Puts a snapshot in force.
     pub fn install(&self, snapshot: Snapshot) {
+        self.reinstall(snapshot);
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// Puts a snapshot in force that says the same as the one before.
+    pub fn reinstall(&self, snapshot: Snapshot) {
         self.store.heed(snapshot.slowings());
         self.snapshot.store(Arc::new(snapshot));
+    }
+
+    /// The number of changes of policies so far; never 0.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Decides a request.

@@ -56,6 +56,11 @@ impl<'a, 's, 'r> Names<'a, 's, 'r> {
         self.stack.limits[self.in_stack(place)]
     }
 
+    /// The request that a level is of.
+    pub(crate) fn request(&self, place: usize) -> &'a Request<'r> {
+        self.at(place).1
+    }
+
     /// Where a level is in the stack.
     fn in_stack(&self, place: usize) -> usize {
         self.only.map_or(place, |only| only.places[place])

@@ -146,6 +146,15 @@ impl Snapshot {
         }
     }
 
+    /// When the next override of an org ends, after an instant. Until then its limits change with its records alone.
+    pub fn next_end(&self, org: Option<&str>, now: Timestamp) -> Option<Timestamp> {
+        let entry = self.entry_of(org);
+        let own = entry.replacements.iter().chain(entry.extras.iter());
+        own.filter_map(|own| own.terms.expires)
+            .filter(|end| *end > now)
+            .min()
+    }
+
     /// The limits of a tier, from broad to narrow, in the active set.
     pub fn limits_of<'s>(&'s self, tier: &'s Tier) -> impl Iterator<Item = &'s Limit> {
         let limits = tier.limits.iter();

@@ -17,6 +17,7 @@ cases!(
     settles_what_a_run_has_left,
     begins_periods,
     opens_rows_with_the_room_of_those_they_replace,
+    counts_nodes_that_have_nothing_to_say,
     lists_the_rows_of_an_org,
     tidies_what_is_long_over,
     grants_nothing_for_rows_that_are_gone,
@@ -44,8 +45,10 @@ fn ask(number: u64, limit: u64) -> Ask {
         label: "{}".to_owned(),
         relabel: false,
         limit,
+        alert_limit: limit,
         period: (20_000 * DAY, 20_001 * DAY),
         generation: 0,
+        until: 20_001 * DAY,
         spent: 0,
         unused: 0,
         owes: 0,
@@ -228,6 +231,19 @@ async fn knows_which_exchange_was_done(database: Database) {
     // To have been looked for is not to be there.
     let now = Timestamp::from_nanos(NOW);
     assert_eq!(repository.ledger_nodes(now).await.unwrap(), 1);
+}
+
+async fn counts_nodes_that_have_nothing_to_say(database: Database) {
+    let repository = database.open().await;
+    exchange(&repository, 7, NOW, &[ask(1, 100)]).await;
+    let later = Timestamp::from_nanos(NOW + 20_000_000_000);
+    assert_eq!(repository.ledger_nodes(later).await.unwrap(), 0);
+    for node in ["node", "another"] {
+        repository.note_alive(node, later).await.unwrap();
+    }
+    assert_eq!(repository.ledger_nodes(later).await.unwrap(), 2);
+    // What a node has said is not forgotten by that.
+    assert_eq!(repository.last_exchange("node", later).await.unwrap().number, 7);
 }
 
 async fn settles_what_a_run_has_left(database: Database) {
@@ -645,6 +661,7 @@ async fn alerts_once_for_each_period_and_threshold(database: Database) {
             spent,
             owes: spent,
             period: (now / DAY * DAY, (now / DAY + 1) * DAY),
+            until: (now / DAY + 1) * DAY,
             label: r#"{"policyId":"day"}"#.to_owned(),
             ..ask(1, 100)
         };

@@ -87,7 +87,7 @@ impl Catalogue {
         let _alone = self.contents.lock().await;
         let snapshot = self.engine.snapshot_full();
         if snapshot.orgs_in_use() > IN_USE {
-            self.engine.install(snapshot.cooled());
+            self.engine.reinstall(snapshot.cooled());
         }
     }
 
@@ -97,7 +97,7 @@ impl Catalogue {
             return;
         }
         let _alone = self.contents.lock().await;
-        self.engine.install(self.engine.snapshot_full().settled());
+        self.engine.reinstall(self.engine.snapshot_full().settled());
     }
 
     /// Whether a change was taken note of. If this node is writing, it may be that very one.

@@ -1,6 +1,7 @@
 //! A quota's counter as this node keeps it with the ledger: what was told, what is wanted next. Pure: the cell, the time
 //! and what the ledger says are arguments.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -8,13 +9,17 @@ use tollgate_catalog::repository::{Ask, Granted, LedgerName, Replaced, Told, Uns
 use tollgate_core::{Allowance, BillingAnchor, Calendar, Cell, Chunk, CounterKey, Period, Timestamp};
 use tollgate_counters::memory::{Note, Telling};
 
+use super::plant::{Bug, is_planted};
 use super::size;
+use super::terms::Asker;
 
 const SECOND: u64 = 1_000_000_000;
 /// After so long without a request, what is held of a row that other nodes share is given back.
 const IDLE: Duration = Duration::from_secs(30);
 /// Whoever asked within so long before the end of a period will go on in the next.
 const BRIEFLY: Duration = Duration::from_secs(10);
+/// For so long thresholds are not yet parts of a limit that was lowered: what was used may be corrected together with it.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What a counter is about.
 #[derive(Debug, Clone)]
@@ -27,6 +32,8 @@ pub(super) struct Subject {
     pub(super) policy: String,
     /// As JSON.
     pub(super) label: String,
+    /// A request that it counts, by which it is found out what limits it.
+    pub(super) asker: Option<Arc<Asker>>,
 }
 
 /// The limit on a counter, as it was last seen.
@@ -41,6 +48,15 @@ pub(super) struct Terms {
     /// How much room it may have at most if it is new to the ledger, and what it replaces there.
     pub(super) room: u64,
     pub(super) formers: Vec<Replaced>,
+}
+
+/// What of the terms may change while a counter is counted.
+#[derive(Debug, Clone)]
+pub(super) struct InForce {
+    pub(super) limit: u64,
+    pub(super) zone: TimeZone,
+    pub(super) anchor: BillingAnchor,
+    pub(super) exact: bool,
 }
 
 /// A counter of the ledger.
@@ -67,6 +83,15 @@ pub(super) struct Account {
     moved: Timestamp,
     /// When the ledger last said something.
     pub(super) heard: Timestamp,
+    /// The end of the period in which it was made, and what its cell then began with: what those had used that it replaces.
+    began: (u64, u64),
+    /// The change of policies that its terms are of, and until when they are in force. The change is 0 if unknown.
+    pub(super) change: u64,
+    pub(super) until: u64,
+    /// The limit before it was last lowered, and when that was.
+    lowered: (u64, Timestamp),
+    /// The limit that thresholds were last looked for by.
+    judged: u64,
 }
 
 /// An ask that is under way, with what it was made of.
@@ -81,10 +106,22 @@ pub(super) struct Draft {
 }
 
 impl Account {
-    pub(super) fn new(subject: Subject, terms: Terms, shared: bool, now: Timestamp) -> Self {
+    /// A counter that is new to this node. `fresh` says that it has no cell yet.
+    pub(super) fn new(subject: Subject, terms: Terms, shared: bool, fresh: bool, now: Timestamp) -> Self {
+        let used = if fresh {
+            terms.limit.saturating_sub(terms.room)
+        } else {
+            0
+        };
+        let began = (terms.period(now).1.nanos(), used);
         Self {
             subject,
             terms,
+            began,
+            change: 0,
+            until: 0,
+            lowered: (0, Timestamp::EPOCH),
+            judged: 0,
             needs: 0,
             wanted: false,
             relabel: true,
@@ -113,13 +150,27 @@ impl Account {
             Why::Look if self.wanted || self.needs > 0 => Why::Asked,
             why => why,
         };
-        let known = self.generation > 0 && Allowance::of(seen).is_some();
+        let allowed = Allowance::of(seen).is_some();
+        let known = self.generation > 0 && allowed;
+        // Of what it was allowed the ledger knows, but this account does not: it was forgotten meanwhile.
+        let strange = allowed && !known && !is_planted(Bug::OldCellOwed);
         let told = if end == self.end { self.told } else { 0 };
-        let spent = count.saturating_sub(told);
+        let inherited = if !allowed && end == self.began.0 {
+            self.began.1
+        } else {
+            0
+        };
+        let spent = if strange {
+            0
+        } else {
+            count.saturating_sub(told.max(inherited))
+        };
         // Something was given back that the ledger was told to be used.
         let unused = if known { told.saturating_sub(count) } else { 0 };
-        let unspent = if end <= now.nanos() { 0 } else { seen.unspent() };
-        let elapsed = now.nanos().saturating_sub(self.looked.nanos());
+        let gone = strange || end <= now.nanos();
+        let unspent = if gone { 0 } else { seen.unspent() };
+        // A clock that was set back says nothing of how long ago it was.
+        let elapsed = now.nanos().checked_sub(self.looked.nanos()).unwrap_or(SECOND);
         if spent > 0 {
             self.moved = now;
         }
@@ -145,20 +196,29 @@ impl Account {
         // Nobody waits any more at the end.
         let needs = if why == Why::Ending { 0 } else { needs };
         self.wanted = false;
-        if why != Why::Asked && [spent, unused, gives, wants] == [0; 4] {
+        // Of a limit that was lowered a part may have been reached that nobody was told of.
+        let lower = (1..self.judged).contains(&self.alert_limit(now));
+        let judged = why == Why::Look && known && end > now.nanos() && lower;
+        if why != Why::Asked && !judged && [spent, unused, gives, wants] == [0; 4] {
             return None;
         }
         self.looked = now;
+        let blank = self.blank(now);
         let draft = Draft {
             ask: Ask {
                 generation: if known { self.generation } else { 0 },
+                until: if is_planted(Bug::OldCellOwed) {
+                    u64::MAX
+                } else {
+                    end
+                },
                 spent,
                 unused,
                 owes: if known { seen.overspent().min(spent) } else { spent },
                 gives,
                 needs,
                 wants,
-                ..self.blank(now)
+                ..blank
             },
             end,
             count,
@@ -169,24 +229,30 @@ impl Account {
 
     /// An ask for nothing.
     fn blank(&self, now: Timestamp) -> Ask {
-        let Terms { zone, anchor, .. } = &self.terms;
-        let calendar = Calendar { zone, anchor };
-        let (start, end) = calendar.period(self.terms.period, now);
+        let (start, end) = self.terms.period(now);
+        // What it replaces was used in the period in which it was replaced.
+        let room = if now.nanos() < self.began.0 {
+            self.terms.room
+        } else {
+            u64::MAX
+        };
         Ask {
             name: self.subject.name,
             org: self.subject.org.clone(),
             label: self.subject.label.clone(),
             relabel: self.relabel,
             limit: self.terms.limit,
+            alert_limit: self.alert_limit(now),
             period: (start.nanos(), end.nanos()),
             generation: 0,
+            until: 0,
             spent: 0,
             unused: 0,
             owes: 0,
             gives: 0,
             needs: 0,
             wants: 0,
-            room: self.terms.room,
+            room,
             formers: self.terms.formers.clone(),
         }
     }
@@ -205,14 +271,27 @@ impl Account {
         if told.row.generation == 0 {
             return None;
         }
+        if draft.ask.alert_limit > 0 {
+            self.judged = draft.ask.alert_limit;
+        }
         let before = cell.unwrap_or_default();
+        let [end, ..] = before.0;
+        let allowed = Allowance::of(before).is_some();
+        if !allowed && told.row.ends <= now.nanos() && end > now.nanos() {
+            // The answer is about a period that has ended by now, and in the next something was let through.
+            return None;
+        }
         let target = size::target(self.rate, self.terms.limit, self.is_exact());
         let chunk = Chunk {
             end: told.row.ends,
             mark: told.row.mark,
             granted: told.granted,
-            // Of a cell that nothing was known of, all was told by now.
-            owed: if draft.known { told.owed } else { draft.count },
+            owed: match allowed {
+                true => told.owed,
+                // Of a cell that nothing was known of, all was told by now.
+                false if end == draft.end => draft.count,
+                false => 0,
+            },
             low: size::low(target),
         };
         let after = before.topped_up(&chunk);
@@ -279,7 +358,48 @@ impl Account {
 
     /// Whether nobody has spent anything of it for so long.
     fn is_idle(&self, now: Timestamp, after: Duration) -> bool {
-        u128::from(now.nanos().saturating_sub(self.moved.nanos())) > after.as_nanos()
+        !is_within(self.moved, now, after)
+    }
+
+    /// Somebody is about to spend of it.
+    pub(super) fn touch(&mut self, now: Timestamp) {
+        self.moved = now;
+    }
+
+    /// Takes over what is in force by a change of policies, until an instant.
+    pub(super) fn renew(&mut self, terms: InForce, now: Timestamp) {
+        let InForce {
+            limit,
+            zone,
+            anchor,
+            exact,
+        } = terms;
+        if limit < self.terms.limit {
+            self.lowered = (self.alert_limit(now), now);
+        }
+        // Under a larger limit others may use more without reaching a part of it.
+        if self.judged > 0 {
+            self.judged = self.judged.max(limit);
+        }
+        (self.terms.limit, self.terms.exact) = (limit, exact);
+        (self.terms.zone, self.terms.anchor) = (zone, anchor);
+    }
+
+    /// The limit that thresholds are parts of; 0 while it is not known what that is.
+    fn alert_limit(&self, now: Timestamp) -> u64 {
+        let (before, since) = self.lowered;
+        if self.change == 0 && self.subject.asker.is_some() && !is_planted(Bug::TermsStay) {
+            0
+        } else if is_within(since, now, GRACE) {
+            self.terms.limit.max(before)
+        } else {
+            self.terms.limit
+        }
+    }
+
+    /// Whether its terms may have changed since they were last looked at.
+    pub(super) fn is_stale(&self, change: u64, now: Timestamp) -> bool {
+        self.change != change || self.until <= now.nanos()
     }
 
     /// Whether its period is over and nobody has gone on in the next.
@@ -299,6 +419,19 @@ impl Account {
     fn is_exact(&self) -> bool {
         self.shared && self.terms.exact
     }
+}
+
+impl Terms {
+    /// The period at an instant: its start and end.
+    fn period(&self, now: Timestamp) -> (Timestamp, Timestamp) {
+        let (zone, anchor) = (&self.zone, &self.anchor);
+        Calendar { zone, anchor }.period(self.period, now)
+    }
+}
+
+/// Whether two instants are no further apart, whichever came first by the clock.
+fn is_within(one: Timestamp, other: Timestamp, time: Duration) -> bool {
+    u128::from(one.nanos().abs_diff(other.nanos())) <= time.as_nanos()
 }
 
 /// Why the ledger may be asked.

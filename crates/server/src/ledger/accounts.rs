@@ -98,18 +98,21 @@ impl Accounts {
         slice
     }
 
-    /// Forgets an account whose period is over and that nobody uses. Tells where its counter lived.
-    pub(super) fn forget(&mut self, key: CounterKey, now: Timestamp) -> Option<u64> {
-        let place = *self.places.get(&key)?;
-        let held = &self.held[place];
-        if held.due || !held.waiting.is_empty() || !held.account.is_forgettable(now) {
-            return None;
-        }
-        self.places.remove(&key);
-        let gone = self.held.swap_remove(place);
+    /// Where the counter lives of an account whose period is over and that nobody uses.
+    pub(super) fn unused(&self, key: CounterKey, now: Timestamp) -> Option<u64> {
+        let held = &self.held[*self.places.get(&key)?];
+        let idle = !held.due && held.waiting.is_empty() && held.account.is_forgettable(now);
+        idle.then_some(held.account.subject.home)
+    }
+
+    /// Forgets an account.
+    pub(super) fn forget(&mut self, key: CounterKey) {
+        let Some(place) = self.places.remove(&key) else {
+            return;
+        };
+        self.held.swap_remove(place);
         if let Some(moved) = self.held.get(place) {
             self.places.insert(moved.account.subject.key, place);
         }
-        Some(gone.account.subject.home)
     }
 }

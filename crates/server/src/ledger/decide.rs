@@ -156,6 +156,9 @@ impl Engine {
             ledger.counts.refused.fetch_add(1, Ordering::Relaxed);
             return Err(Undecided::LedgerAway);
         }
+        if commit == Commit::Charge {
+            ledger.will_owe(names, short, now);
+        }
         let local = |place: &usize| says(*place) == FailMode::Local;
         let local: SmallVec<[usize; 2]> = speaking.iter().copied().filter(local).collect();
         let share = |place: &usize| share_of(whole[*place].rule, ledger.nodes());

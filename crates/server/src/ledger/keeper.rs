@@ -7,16 +7,18 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
-use tollgate_catalog::repository::{Ask, Exchange, Refund, RepositoryError, Told, Unsettled, Usage};
-use tollgate_core::CounterKey;
+use tollgate_catalog::repository::{Ask, Done, Exchange, Refund, RepositoryError, Told, Unsettled, Usage};
+use tollgate_core::{Cell, CounterKey, Timestamp};
 use tollgate_counters::memory::Journal;
 
 use super::Ledger;
 use super::account::{Draft, Why};
 use super::estate::Estates;
+use super::plant::{Bug, is_planted};
 use super::usage::Untold;
 use super::wait::Answer;
 use crate::clock;
+use crate::engine::Engine;
 use crate::serve::stopped;
 
 /// Counters in one transaction.
@@ -33,7 +35,7 @@ const TELL_EVERY: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to leave it alone after it did not answer.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How often it is looked at who else uses the ledger, and how often it is tidied.
+/// How often a node says that it is alive and looks who else uses the ledger, and how often it is tidied.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 const TIDY_EVERY: Duration = Duration::from_hours(1);
 /// How long giving everything back may take at the end.
@@ -41,9 +43,9 @@ const LAST_CALLS: Duration = Duration::from_secs(4);
 
 /// What is said to the ledger at once, and who waits for it.
 #[derive(Default)]
-struct Batch {
-    number: i64,
-    drafts: Vec<(CounterKey, Draft)>,
+pub(super) struct Batch {
+    pub(super) number: i64,
+    pub(super) drafts: Vec<(CounterKey, Draft)>,
     usage: Vec<Usage>,
     refunds: Vec<Refund>,
     /// What was granted for counters that there was no room for.
@@ -64,6 +66,8 @@ impl Batch {
 /// The keeper of a ledger.
 pub(super) struct Keeper {
     ledger: Arc<Ledger>,
+    /// Whose policies say what limits the counters.
+    engine: Arc<Engine>,
     number: i64,
     /// A batch of which nobody knows whether it was done.
     unknown: Option<Batch>,
@@ -85,13 +89,13 @@ impl Keeping {
     /// Keeps a ledger on a thread of its own: requests may wait for it, and must not wait for the control plane.
     ///
     /// It first settles what runs before this one have left.
-    pub fn start(ledger: Arc<Ledger>, estates: Estates) -> std::io::Result<Self> {
+    pub fn start(ledger: Arc<Ledger>, engine: Arc<Engine>, estates: Estates) -> std::io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let (end, ended) = watch::channel(false);
         let thread = std::thread::Builder::new().name("ledger".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(ledger.keep(estates, ended)))?;
+        let thread = thread.spawn(move || runtime.block_on(ledger.keep(engine, estates, ended)))?;
         Ok(Self { end, thread })
     }
 
@@ -105,17 +109,8 @@ impl Keeping {
 impl Ledger {
     /// Keeps this node's part of the ledger until told to stop, when nothing is decided any more; then gives back what it
     /// holds.
-    async fn keep(self: Arc<Self>, estates: Estates, mut stop: watch::Receiver<bool>) {
-        let mut keeper = Keeper {
-            ledger: self.clone(),
-            number: 0,
-            unknown: None,
-            paused_until: None,
-            untold: Untold::default(),
-            told: None,
-            unplaced: Vec::new(),
-            estates,
-        };
+    async fn keep(self: Arc<Self>, engine: Arc<Engine>, estates: Estates, mut stop: watch::Receiver<bool>) {
+        let mut keeper = Keeper::new(self.clone(), engine, estates);
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut counted, mut tidied) = (None, None);
@@ -128,7 +123,7 @@ impl Ledger {
                     keeper.settle().await;
                     keeper.serve().await;
                     keeper.look().await;
-                    keeper.count(&mut counted).await;
+                    keeper.count(&mut counted);
                     keeper.tidy(&mut tidied).await;
                 }
                 () = stopped(&mut stop) => break,
@@ -148,6 +143,20 @@ impl Ledger {
 }
 
 impl Keeper {
+    pub(super) fn new(ledger: Arc<Ledger>, engine: Arc<Engine>, estates: Estates) -> Self {
+        Self {
+            ledger,
+            engine,
+            number: 0,
+            unknown: None,
+            paused_until: None,
+            untold: Untold::default(),
+            told: None,
+            unplaced: Vec::new(),
+            estates,
+        }
+    }
+
     /// Asks about all that is due.
     async fn serve(&mut self) {
         loop {
@@ -164,23 +173,37 @@ impl Keeper {
 
     /// Looks at a slice of all accounts: tells what was spent of them, takes more, and forgets what is over.
     async fn look(&mut self) {
-        let slice = {
-            let mut accounts = self.ledger.lock();
-            let most = accounts.len().div_ceil(SLICES).min(MOST_LOOKED_AT);
-            accounts.slice(most)
-        };
+        let slice = self.slice();
         self.exchange(&slice, Why::Look).await;
-        let now = clock::now();
+        self.forget(&slice, clock::now());
+    }
+
+    /// The next accounts to be looked at.
+    pub(super) fn slice(&self) -> Vec<CounterKey> {
         let mut accounts = self.ledger.lock();
-        for key in slice {
-            if let Some(home) = accounts.forget(key, now)
-                && let Some(journal) = self.journal()
-            {
-                let forget = |_| {
-                    journal.forget(key);
-                    None
-                };
-                let _ = self.ledger.store.amend(key, home, now, forget);
+        let most = accounts.len().div_ceil(SLICES).min(MOST_LOOKED_AT);
+        accounts.slice(most)
+    }
+
+    /// Forgets accounts whose period is over and that nobody uses, and their cells with them: what was counted in a cell
+    /// says nothing to an account that is made later. What was let through in the present period is to be told first.
+    pub(super) fn forget(&self, keys: &[CounterKey], now: Timestamp) {
+        let mut accounts = self.ledger.lock();
+        for key in keys {
+            let Some(home) = accounts.unused(*key, now) else {
+                continue;
+            };
+            let mut over = false;
+            let _ = self.ledger.store.amend(*key, home, now, |cell| {
+                over = cell.is_none_or(|cell| cell.0[0] <= now.nanos());
+                if let Some(journal) = self.journal().filter(|_| over) {
+                    journal.forget(*key);
+                }
+                let blank = over && !is_planted(Bug::OldCellOwed);
+                cell.filter(|_| blank).map(|_| Cell::default())
+            });
+            if over {
+                accounts.forget(*key);
             }
         }
     }
@@ -233,7 +256,9 @@ impl Keeper {
         if let Some(journal) = self.journal() {
             journal.begin(self.number + 1);
         }
-        let mut batch = self.batch(keys, why);
+        let now = clock::now();
+        self.ledger.renew(&self.engine, keys, why, now);
+        let mut batch = self.batch(keys, why, now);
         let telling = |keeper: &mut Self| !keeper.untold.is_empty() || is_time(&mut keeper.told, TELL_EVERY);
         if why == Why::Ending || why == Why::Look && telling(self) {
             batch.usage = self.untold.take(&self.ledger.tallies);
@@ -248,7 +273,7 @@ impl Keeper {
         match self.send(&batch).await {
             Ok(told) => {
                 self.report_refused_usage();
-                self.hear(batch, &told);
+                self.hear(batch, &told, clock::now());
                 true
             }
             Err(error) => {
@@ -281,8 +306,7 @@ impl Keeper {
         }
     }
 
-    fn batch(&self, keys: &[CounterKey], why: Why) -> Batch {
-        let now = clock::now();
+    pub(super) fn batch(&self, keys: &[CounterKey], why: Why, now: Timestamp) -> Batch {
         let mut batch = Batch::default();
         let mut accounts = self.ledger.lock();
         for key in keys {
@@ -326,10 +350,9 @@ impl Keeper {
         answer.unwrap_or(Err(RepositoryError::Late))
     }
 
-    fn hear(&mut self, batch: Batch, told: &[Told]) {
+    pub(super) fn hear(&mut self, batch: Batch, told: &[Told], now: Timestamp) {
         let ledger = self.ledger.clone();
         let counts = &ledger.counts;
-        let now = clock::now();
         let mut accounts = ledger.lock();
         for ((key, draft), told) in batch.drafts.iter().zip(told) {
             let Some(held) = accounts.get(*key) else { continue };
@@ -371,6 +394,13 @@ impl Keeper {
         let now = clock::now();
         let last = timeout(PATIENCE, ledger.repository.last_exchange(&ledger.node, now)).await;
         let last = last.unwrap_or(Err(RepositoryError::Late))?;
+        self.found(batch, &last, clock::now());
+        Ok(())
+    }
+
+    /// Goes on with a batch whose answer was lost, knowing what was last done.
+    pub(super) fn found(&mut self, batch: &Batch, last: &Done, now: Timestamp) {
+        let ledger = &self.ledger;
         let done = last.number >= batch.number;
         let mut accounts = ledger.lock();
         for (place, (key, draft)) in batch.drafts.iter().enumerate() {
@@ -398,11 +428,10 @@ impl Keeper {
             self.unplaced.extend(&batch.unsettled);
         }
         self.report_refused_usage();
-        Ok(())
     }
 
     /// What was due stays so; whoever waits has waited for nothing.
-    fn put_off(&self, keys: &[CounterKey], why: Why) {
+    pub(super) fn put_off(&self, keys: &[CounterKey], why: Why) {
         if why != Why::Asked {
             return;
         }
@@ -428,15 +457,25 @@ impl Keeper {
     }
 
     /// Counts the nodes that share the ledger.
-    async fn count(&self, counted: &mut Option<Instant>) {
+    fn count(&self, counted: &mut Option<Instant>) {
         let ledger = &self.ledger;
         if ledger.is_away() || !is_time(counted, COUNT_EVERY) || !ledger.repository.is_shared() {
             return;
         }
-        let nodes = timeout(PATIENCE, ledger.repository.ledger_nodes(clock::now())).await;
-        if let Ok(Ok(nodes)) = nodes {
-            ledger.nodes.store(nodes, Ordering::Relaxed);
-        }
+        // Whoever waits for a quota must not wait for this.
+        let ledger = ledger.clone();
+        tokio::spawn(async move {
+            let count = async {
+                let now = clock::now();
+                if !is_planted(Bug::QuietNodesGone) {
+                    ledger.repository.note_alive(&ledger.node, now).await?;
+                }
+                ledger.repository.ledger_nodes(now).await
+            };
+            if let Ok(Ok(nodes)) = timeout(PATIENCE, count).await {
+                ledger.note_nodes(nodes);
+            }
+        });
     }
 
     async fn tidy(&self, tidied: &mut Option<Instant>) {

@@ -5,15 +5,21 @@
 
 mod account;
 mod accounts;
+mod census;
 mod decide;
 mod estate;
 mod keeper;
+#[cfg(test)]
+mod model;
+mod plant;
 mod size;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod usage;
 mod wait;
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,8 +31,11 @@ use tollgate_counters::MemoryStore;
 use tollgate_counters::shared::node::Details;
 
 use crate::names::Names;
-use account::{Account, Subject, Terms};
+use account::{Account, InForce, Subject, Terms};
 use accounts::Accounts;
+use census::Census;
+use plant::{Bug, is_planted};
+use terms::Asker;
 
 pub use estate::{Estates, Journals};
 pub use keeper::Keeping;
@@ -74,8 +83,9 @@ pub struct Ledger {
     refunds: Mutex<Vec<Refund>>,
     wake: Notify,
     away: AtomicBool,
-    /// Nodes that have lately used the same ledger.
+    /// Nodes to reckon with that use the same ledger.
     nodes: AtomicU64,
+    census: Mutex<Census>,
     /// From which parts of a quota on somebody is told, in percent.
     alerts: Vec<u8>,
     /// What orgs used and the database was not told yet.
@@ -84,15 +94,18 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger in a database, for the quotas of a store. `run` is another number each time.
+    /// A ledger in a database, for the quotas of a store. `run` is another number each time. What outlives the process is
+    /// kept in the directory.
     pub fn new(
         repository: Repository,
         store: Arc<MemoryStore>,
         seed: KeySeed,
-        region: &str,
-        run: u64,
+        (region, run): (&str, u64),
+        directory: Option<&Path>,
         alerts: Vec<u8>,
     ) -> Self {
+        let census = Census::open(directory);
+        let nodes = if repository.is_shared() { census.nodes() } else { 1 };
         Self {
             repository,
             store,
@@ -102,7 +115,8 @@ impl Ledger {
             refunds: Mutex::default(),
             wake: Notify::new(),
             away: AtomicBool::new(false),
-            nodes: AtomicU64::new(1),
+            nodes: AtomicU64::new(nodes),
+            census: Mutex::new(census),
             alerts,
             tallies: Tallies::new(seed),
             counts: Counts::default(),
@@ -166,10 +180,22 @@ impl Ledger {
             }
             let mut accounts = self.lock();
             let account = &mut self.account(&mut accounts, names, place, now).account;
-            if now.nanos().saturating_sub(account.heard.nanos()) > ASK_AGAIN_NS {
+            if now.nanos().abs_diff(account.heard.nanos()) > ASK_AGAIN_NS {
                 accounts.is_due(level.key);
                 self.wake.notify_one();
             }
+        }
+    }
+
+    /// Has the ledger told, as soon as it answers, what quotas are about to be charged without it, even if nobody asks for
+    /// them again.
+    pub(crate) fn will_owe(&self, names: &Names<'_, '_, '_>, places: &[usize], now: Timestamp) {
+        if is_planted(Bug::FallbackUntold) {
+            return;
+        }
+        let mut accounts = self.lock();
+        for place in places {
+            self.account(&mut accounts, names, *place, now).account.touch(now);
         }
     }
 
@@ -233,6 +259,15 @@ impl Ledger {
         self.nodes.load(Ordering::Relaxed).max(1)
     }
 
+    /// Notes how many nodes were counted that share the ledger.
+    fn note_nodes(&self, counted: u64) {
+        let mut census = self.census.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = census.note(counted) {
+            tracing::warn!("the number of nodes that share the quota ledger can't be kept: {error}");
+        }
+        self.nodes.store(census.nodes(), Ordering::Relaxed);
+    }
+
     /// How many counters it is asked about.
     pub fn accounts(&self) -> usize {
         self.lock().len()
@@ -260,15 +295,22 @@ impl Ledger {
                 org: names.org(place).to_owned(),
                 policy: names.limit(place).policy_id().to_owned(),
                 label: names.label(place),
+                asker: Some(Asker::of(names.request(place))),
             };
-            Account::new(subject, self.terms(names, place, now), shared, now)
+            let mut fresh = false;
+            let _ = self.store.amend(level.key, level.home, now, |cell| {
+                fresh = cell.is_none();
+                None
+            });
+            Account::new(subject, self.terms(names, place, now), shared, fresh, now)
         });
-        // Where several limits watch one count the largest is asked for; each is looked at by itself.
-        let same = names.levels().iter().filter(|other| other.key == level.key);
-        held.account.terms.limit = same.map(|other| other.rule.limit).max().unwrap_or(0);
+        if !is_planted(Bug::TermsStay) {
+            held.account.renew(InForce::of(names, place), now);
+        }
         let policy = names.limit(place).policy_id();
         if held.account.subject.policy != policy {
             policy.clone_into(&mut held.account.subject.policy);
+            held.account.subject.asker = Some(Asker::of(names.request(place)));
             held.account.subject.label = names.label(place);
             held.account.relabel = true;
         }

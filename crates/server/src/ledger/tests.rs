@@ -52,6 +52,7 @@ impl Node {
             org: String::new(),
             policy: String::new(),
             label: String::new(),
+            asker: None,
         };
         let terms = Terms {
             limit: LIMIT,
@@ -64,7 +65,7 @@ impl Node {
         };
         Self {
             cell: None,
-            account: Account::new(subject, terms, true, now),
+            account: Account::new(subject, terms, true, true, now),
             unknown: None,
             note: Note::default(),
             unnoted: 0,
@@ -369,6 +370,50 @@ fn what_lies_idle_is_given_back_after_half_a_minute() {
     assert_eq!(node.decide(1, false, at(34)), 0);
     assert_eq!(say(&mut node, &mut row, at(34), Why::Asked), Some(0));
     assert_eq!(node.decide(1, false, at(34)), 1);
+}
+
+#[test]
+fn a_clock_that_is_set_back_leaves_nothing_untold() {
+    let at = |seconds: u64| Timestamp::from_nanos(500 * 24 * HOUR + seconds * 1_000_000_000);
+    let (mut node, mut row) = (Node::start(at(100)), Row::default());
+    node.account.wanted = true;
+    node.account.needs = 1;
+    for (now, why, used) in [
+        (100, Why::Asked, 0),
+        (102, Why::Look, 1),
+        (42, Why::Look, 2),
+        (44, Why::Look, 3),
+    ] {
+        let draft = node.draft(at(now), why).unwrap();
+        let told = row.exchange(&draft.ask, u64::MAX, at(now), true);
+        node.hear(&draft, &told, at(now));
+        assert_eq!(row.used, used, "at {now}");
+        assert_eq!(node.decide(1, false, at(now)), 1);
+    }
+}
+
+#[test]
+fn what_a_counter_begins_with_is_not_owed_by_a_fallback() {
+    let now = Timestamp::from_nanos(500 * 24 * HOUR);
+    let mut node = Node::start(now);
+    let terms = Terms {
+        room: LIMIT - 100,
+        ..node.account.terms.clone()
+    };
+    node.account = Account::new(node.account.subject.clone(), terms, true, true, now);
+    // A hundred were used of what it replaces, and five let through without the ledger.
+    node.cell = Some(Cell([501 * 24 * HOUR, 105, 0]));
+    let draft = node.draft(now, Why::Ending).unwrap();
+    let mut row = Row::default();
+    row.exchange(&draft.ask, u64::MAX, now, true);
+    assert_eq!((draft.ask.spent, row.used, row.mark), (5, 105, 105));
+    // In the next period nothing of that counts.
+    let next = Timestamp::from_nanos(501 * 24 * HOUR);
+    node.cell = Some(Cell([502 * 24 * HOUR, 105, 0]));
+    let draft = node.draft(next, Why::Ending).unwrap();
+    let mut row = Row::default();
+    row.exchange(&draft.ask, u64::MAX, next, true);
+    assert_eq!((draft.ask.spent, row.used, row.mark), (105, 105, 105));
 }
 
 #[test]

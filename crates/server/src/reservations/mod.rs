@@ -23,6 +23,7 @@ pub use keys::{Claim, Claimed, KEPT, Keys, Refund, Said, Undo};
 pub use once::{Answered, Asked, FleetClaim, FleetKey};
 pub use open::{Found, Reservations, Settling};
 pub use records::{Records, Unheard};
+pub(crate) use request::Kept;
 
 /// What makes a fleet have something on record, or remember it.
 pub type Recording = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -7,7 +7,7 @@ use tollgate_catalog::route::Endpoint;
 
 /// What a request was, to be asked again.
 #[derive(Debug, Clone)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     pub(super) org: Option<Box<str>>,
     pub(super) app: Option<Box<str>>,
     pub(super) key: Option<Box<str>>,
@@ -22,7 +22,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    pub(super) fn of(request: &Request<'_>) -> Self {
+    pub(crate) fn of(request: &Request<'_>) -> Self {
         let text = |text: Option<&str>| text.map(Into::into);
         let pairs = request.descriptors.iter();
         Self {
@@ -46,7 +46,7 @@ impl Kept {
         }
     }
 
-    pub(super) fn request(&self) -> Request<'_> {
+    pub(crate) fn request(&self) -> Request<'_> {
         Request {
             org: self.org.as_deref(),
             app: self.app.as_deref(),

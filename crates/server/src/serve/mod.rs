@@ -238,7 +238,7 @@ async fn join_fleet(fleet: Option<&Fleet>, engine: &Engine) {
 fn keep_ledger(
     settings: &Settings,
     fleet: Option<&Fleet>,
-    engine: &Engine,
+    engine: &Arc<Engine>,
 ) -> Result<Option<Keeping>, String> {
     let fail = |error: &dyn std::fmt::Display| format!("no quota ledger: {error}");
     let repository = Repository::later(&settings.database).map_err(|error| fail(&error))?;
@@ -254,12 +254,12 @@ fn keep_ledger(
         repository,
         engine.store.clone(),
         engine.seed(),
-        &settings.region,
-        run,
+        (&settings.region, run),
+        Some(&settings.data_dir),
         settings.quota_alerts.clone(),
     ));
     engine.keep_quotas(ledger.clone());
-    Keeping::start(ledger, estates)
+    Keeping::start(ledger, engine.clone(), estates)
         .map(Some)
         .map_err(|error| fail(&error))
 }

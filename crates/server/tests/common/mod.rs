@@ -11,6 +11,7 @@
 )]
 
 pub mod admin;
+pub mod clock;
 pub mod http;
 pub mod process;
 pub mod server;

@@ -123,8 +123,18 @@ impl Server {
     /// Ends it with a signal, such as `TERM` or `KILL`, and starts it again as it was started, in the same
     /// directory. Its addresses are others then, unless they were given.
     pub fn restart(&mut self, signal: &str) {
+        self.end(signal);
+        self.start_again();
+    }
+
+    /// Ends it with a signal, and waits until it has ended.
+    pub fn end(&mut self, signal: &str) {
         self.signal(signal);
         self.ended();
+    }
+
+    /// Starts it after its end, as it was started, in the same directory.
+    pub fn start_again(&mut self) {
         (self.child, self.lines) = run(&mut self.command, &self.stderr);
         self.listens();
     }

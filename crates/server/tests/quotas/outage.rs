@@ -68,6 +68,9 @@ fn a_database_is_away_under_load() {
         postgres.kill();
         pause(Duration::from_secs(away));
         wait_for("the ledger to be away", || ledger_is_away().then_some(()));
+        // How long a chunk lasts depends on how quick the machine was before, and is now.
+        let [closed, ..] = &counts;
+        wait_for("a chunk to be used up", || (closed[1].all()[2] > 0).then_some(()));
         postgres.start_again();
         wait_for("the ledger to answer again", || (!ledger_is_away()).then_some(()));
         next();

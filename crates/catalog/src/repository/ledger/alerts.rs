@@ -64,7 +64,11 @@ impl Repository {
                 at_ms: unsigned(row.try_get(1)?),
             })
         };
-        rows.iter().map(read).collect()
+        let alerted: Result<Vec<Alerted>, RepositoryError> = rows.iter().map(read).collect();
+        let mut alerted = alerted?;
+        // Several may have been reached at once.
+        alerted.sort_by_key(|alert| (alert.at_ms, alert.threshold));
+        Ok(alerted)
     }
 
     /// The oldest messages that nobody has sent yet.
@@ -109,7 +113,7 @@ impl Repository {
                 ("quotaId", json!(name)),
                 ("threshold", json!(threshold)),
                 ("used", json!(row.used)),
-                ("limit", json!(ask.limit)),
+                ("limit", json!(ask.alert_limit)),
                 ("periodStartNs", json!(row.starts)),
                 ("periodEndNs", json!(row.ends)),
             ] {

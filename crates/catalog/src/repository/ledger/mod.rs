@@ -105,8 +105,8 @@ const KEPT_NS: u64 = 40 * 86_400 * 1_000_000_000;
 const USAGE_KEPT_MS: u64 = 400 * 86_400_000;
 /// How long a node is remembered that says nothing.
 const NODE_KEPT_MS: i64 = 86_400_000;
-/// How recently a node must have been heard of to count as alive.
-const ALIVE_MS: i64 = 10_000;
+/// How recently a node must have been heard of to count as alive: three times as long as nodes are silent at most.
+const ALIVE_MS: i64 = 15_000;
 
 impl Repository {
     /// Whether other nodes may use the same ledger.
@@ -145,7 +145,19 @@ impl Repository {
         })
     }
 
-    /// How many nodes have lately used the ledger.
+    /// Notes that a node is alive, though it may have nothing to say.
+    pub async fn note_alive(&self, node: &str, now: Timestamp) -> Result<(), RepositoryError> {
+        let query = sqlx::query(
+            "INSERT INTO tollgate_ledger_nodes (node, number, at_ms, granted, lives) VALUES ($1, 0, $2, '', 1) \
+             ON CONFLICT (node) DO UPDATE SET at_ms = excluded.at_ms, lives = 1",
+        )
+        .bind(node)
+        .bind(signed(now.millis()));
+        in_time(query.execute(&self.pool)).await?;
+        Ok(())
+    }
+
+    /// How many nodes are alive that use the ledger.
     pub async fn ledger_nodes(&self, now: Timestamp) -> Result<u64, RepositoryError> {
         let since = signed(now.millis()).saturating_sub(ALIVE_MS);
         let query = sqlx::query("SELECT COUNT(*) FROM tollgate_ledger_nodes WHERE at_ms > $1 AND lives = 1")
@@ -219,7 +231,7 @@ impl Repository {
             let before = *row;
             let room = room(ask, &formers, now);
             told.push(row.exchange(ask, room, now, self.is_shared()));
-            let reached: Vec<u8> = row.reach(ask.limit, exchange.alerts).collect();
+            let reached: Vec<u8> = row.reach(ask.alert_limit, exchange.alerts).collect();
             alerts.extend(reached.into_iter().map(|threshold| (ask, *row, threshold)));
             if *row != before || ask.relabel {
                 changed.push((ask, *row));

@@ -46,10 +46,15 @@ pub struct Ask {
     pub relabel: bool,
     /// The limit on it.
     pub limit: u64,
+    /// The limit that thresholds are parts of; 0 if none is to be looked for.
+    pub alert_limit: u64,
     /// The period by the node's calendar: its start and end.
     pub period: (u64, u64),
     /// The generation that the node knows; 0 if none.
     pub generation: u64,
+    /// When the period ends in which it was let through, by the node's calendar. It only matters where the generation is
+    /// not known.
+    pub until: u64,
     /// What it let through since it last told.
     pub spent: u64,
     /// What of that which it told before was not used after all.
@@ -157,7 +162,9 @@ impl Row {
     /// Does what a node asks. `room` is what the rows that this one replaces have left.
     pub fn exchange(&mut self, ask: &Ask, room: u64, now: Timestamp, shared: bool) -> Told {
         let known = self.generation;
+        let mut begun = self.starts;
         if self.is_over(now) {
+            begun = ask.period.0.max(self.ends);
             let opened = if known == 0 { room.min(ask.room) } else { u64::MAX };
             let opened = ask.limit.saturating_sub(opened);
             *self = Self {
@@ -170,8 +177,9 @@ impl Row {
             };
         }
         let mut owed = 0;
-        // What was spent before anything was known was spent in the period that is counted now.
-        if ask.generation == self.generation || ask.generation == 0 {
+        // What was spent before anything was known counts in this period, unless its own had ended when this one began.
+        let unknown = ask.generation == 0 && ask.until > begun;
+        if ask.generation == self.generation || unknown {
             owed = ask.owes;
             self.mark = self.mark.saturating_add(owed).min(MAX_COUNT);
             self.used = self.used.saturating_add(ask.spent).min(self.mark);
@@ -201,8 +209,10 @@ mod tests {
             label: String::new(),
             relabel: false,
             limit: 100,
+            alert_limit: 100,
             period: (0, 1_000),
             generation: 0,
+            until: 1_000,
             spent: 0,
             unused: 0,
             owes: 0,
@@ -265,6 +275,46 @@ mod tests {
         assert_eq!((row.generation, row.starts, row.ends), (2, 1_000, 2_000));
         // A clock that went back goes on in it.
         assert_eq!(row.exchange(&ask(80, 0), u64::MAX, at(999), false).granted, 70);
+    }
+
+    #[test]
+    fn what_was_spent_in_a_period_that_is_over_does_not_count_in_the_next() {
+        let spent = |until: u64, period: (u64, u64)| Ask {
+            spent: 30,
+            owes: 30,
+            until,
+            period,
+            ..ask(0, 0)
+        };
+        let opened = || {
+            let mut row = Row::default();
+            row.exchange(&ask(80, 0), u64::MAX, at(1), false);
+            row
+        };
+        // In the period that runs, whatever calendar the node has.
+        for until in [500, 1_000, 1_500] {
+            let mut row = opened();
+            let told = row.exchange(&spent(until, (0, 1_000)), u64::MAX, at(600), false);
+            assert_eq!((told.owed, row.mark, row.used), (30, 110, 30), "{until}");
+        }
+        // Whoever opens the next one: this node, another before it, or this one with a calendar that began earlier.
+        for (period, opens) in [
+            ((1_000, 2_000), true),
+            ((1_000, 2_000), false),
+            ((700, 1_700), true),
+        ] {
+            let mut row = opened();
+            if !opens {
+                let other = Ask { period, ..ask(5, 0) };
+                row.exchange(&other, u64::MAX, at(1_000), false);
+            }
+            let before = if opens { 0 } else { 5 };
+            let told = row.exchange(&spent(1_000, period), u64::MAX, at(1_001), false);
+            assert_eq!((told.owed, row.mark, row.used), (0, before, 0), "{period:?}");
+            // What was spent since it began counts.
+            row.exchange(&spent(period.1, period), u64::MAX, at(1_002), false);
+            assert_eq!((row.mark, row.used), (before + 30, 30), "{period:?}");
+        }
     }
 
     #[test]

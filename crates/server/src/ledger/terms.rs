@@ -1,0 +1,114 @@
+//! What limits a quota's counter: found out again when policies have changed, whether or not somebody asks for it.
+
+use std::sync::Arc;
+
+use tollgate_catalog::Request;
+use tollgate_catalog::model::Accuracy;
+use tollgate_core::{CounterKey, Timestamp};
+
+use super::Ledger;
+use super::account::{InForce, Why};
+use super::plant::{Bug, is_planted};
+use crate::engine::Engine;
+use crate::names::Names;
+use crate::reservations::Kept;
+
+/// Counters that are looked up again at once, of those that nobody asks for.
+const MAX_RENEWED: usize = 5_000;
+
+/// A request that a counter counts.
+#[derive(Debug)]
+pub(super) struct Asker {
+    request: Kept,
+    is_descriptor: bool,
+}
+
+impl Asker {
+    pub(super) fn of(request: &Request<'_>) -> Arc<Self> {
+        Arc::new(Self {
+            request: Kept::of(request),
+            is_descriptor: request.is_descriptor,
+        })
+    }
+
+    /// What limits a counter for this request at an instant, and until when at least; nothing if it is not limited
+    /// any more.
+    fn terms(&self, engine: &Engine, key: CounterKey, now: Timestamp) -> (Option<InForce>, u64) {
+        let request = Request {
+            is_descriptor: self.is_descriptor,
+            ..self.request.request()
+        };
+        let snapshot = engine.snapshot();
+        let mut stack = snapshot.blank();
+        snapshot.resolve(&request, now, &mut stack);
+        if stack.unreadable {
+            // Nobody knows, and it is tried again.
+            return (None, 0);
+        }
+        let until = snapshot.next_end(request.org, now);
+        let own = stack.levels.iter().zip(&stack.limits);
+        let own = || own.clone().filter(|(level, _)| level.key == key);
+        let limit = own().map(|(level, _)| level.rule.limit).max();
+        let terms = own().next().zip(limit).map(|((level, of), limit)| InForce {
+            limit,
+            zone: level.calendar.zone.clone(),
+            anchor: *level.calendar.anchor,
+            exact: of.accuracy == Accuracy::Exact,
+        });
+        (terms, until.map_or(u64::MAX, Timestamp::nanos))
+    }
+}
+
+impl InForce {
+    /// As a stack says that is being decided. Where several limits watch one count the largest is asked for; each is
+    /// looked at by itself.
+    pub(super) fn of(names: &Names<'_, '_, '_>, place: usize) -> Self {
+        let level = &names.levels()[place];
+        let same = names.levels().iter().filter(|other| other.key == level.key);
+        Self {
+            limit: same.map(|other| other.rule.limit).max().unwrap_or(0),
+            zone: level.calendar.zone.clone(),
+            anchor: *level.calendar.anchor,
+            exact: names.limit(place).accuracy == Accuracy::Exact,
+        }
+    }
+}
+
+impl Ledger {
+    /// Finds out what limits some counters since policies were changed or an override ended. Nothing is locked while
+    /// policies are looked at.
+    pub(super) fn renew(&self, engine: &Engine, keys: &[CounterKey], why: Why, now: Timestamp) {
+        if is_planted(Bug::TermsStay) {
+            return;
+        }
+        let change = engine.changes();
+        let mut stale = Vec::new();
+        for key in keys {
+            let mut accounts = self.lock();
+            let Some(held) = accounts.get(*key) else { continue };
+            let account = &mut held.account;
+            let Some(asker) = &account.subject.asker else {
+                continue;
+            };
+            if !account.is_stale(change, now) {
+                continue;
+            }
+            // Whoever begins a period has to know when it ends.
+            if why != Why::Look || stale.len() < MAX_RENEWED || account.end <= now.nanos() {
+                stale.push((*key, asker.clone()));
+            } else {
+                account.change = 0;
+            }
+        }
+        for (key, asker) in stale {
+            let (terms, until) = asker.terms(engine, key, now);
+            let mut accounts = self.lock();
+            let Some(held) = accounts.get(key) else { continue };
+            let account = &mut held.account;
+            if let Some(terms) = terms {
+                account.renew(terms, now);
+            }
+            (account.change, account.until) = (change, until);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What quotas let through while the ledger is unavailable, of counters that it has never heard of: it is told when it
+//! answers again, or when the server ends, even if nobody asks for them any more.
+
+use serde_json::json;
+
+use crate::common::{Server, wait_for};
+use crate::postgres::Postgres;
+use crate::world::{org, quota, serve};
+
+fn policies() -> [String; 2] {
+    [
+        quota("open", 200, "requiredScope: open, failMode: open"),
+        quota("local", 200, "requiredScope: local, failMode: local"),
+    ]
+}
+
+/// A server that knows that its database is gone.
+fn without_database(postgres: &mut Postgres, url: &str) -> Server {
+    let server = serve(Some(url), &policies());
+    for org in ["open", "local"] {
+        server
+            .platform_admin()
+            .set(&format!("/v1/orgs/{org}"), &json!({}));
+    }
+    server.allowed(&json!({"orgId": "somebody", "scopes": ["open"]}));
+    postgres.kill();
+    wait_for("the ledger to be unavailable", || {
+        let _ = server.check(&json!({"orgId": "nobody", "scopes": ["open"]}));
+        (server.counted("tollgate_ledger_away") == 1).then_some(())
+    });
+    server
+}
+
+/// Asks so often for an org in a scope, and says how many were allowed.
+fn spend(server: &Server, name: &str, scope: &str, times: u64) -> u64 {
+    let mut body = org(name);
+    body["scopes"] = json!([scope]);
+    let allowed = (0..times).filter(|_| server.check(&body).status == 200);
+    allowed.count() as u64
+}
+
+/// What an org has used by its only quota.
+fn used(server: &Server, org: &str) -> u64 {
+    let quotas = server.platform_admin().items(&format!("/v1/orgs/{org}/quotas"));
+    quotas.iter().map(|quota| quota["used"].as_u64().unwrap()).sum()
+}
+
+/// What its statement says.
+fn stated(server: &Server, org: &str) -> u64 {
+    let statement = format!("/v1/orgs/{org}/quotas/statement");
+    let statement = server.platform_admin().get(&statement).expect(200);
+    statement["cost"].as_u64().unwrap()
+}
+
+#[test]
+fn what_was_let_through_is_told_when_the_ledger_answers_again() {
+    let mut postgres = Postgres::start();
+    let url = postgres.create();
+    let server = without_database(&mut postgres, &url);
+    let open = spend(&server, "open", "open", 150);
+    let local = spend(&server, "local", "local", 150);
+    assert_eq!(open, 150);
+    assert!((1..=140).contains(&local), "{local}");
+    postgres.start_again();
+    // Nobody asks for them any more.
+    for (org, let_through) in [("open", open), ("local", local)] {
+        wait_for("what was let through", || {
+            let told = (used(&server, org), stated(&server, org));
+            (told == (let_through, let_through)).then_some(())
+        });
+    }
+    // Another node lets through the rest, and no more.
+    server.terminate();
+    assert!(server.wait().success());
+    let other = serve(Some(&url), &policies());
+    assert_eq!(spend(&other, "open", "open", 100), 50);
+}
+
+#[test]
+fn what_was_let_through_is_told_at_the_end() {
+    let mut postgres = Postgres::start();
+    let url = postgres.create();
+    let server = without_database(&mut postgres, &url);
+    assert_eq!(spend(&server, "open", "open", 150), 150);
+    postgres.start_again();
+    server.terminate();
+    assert!(server.wait().success());
+    let row = "SELECT mark, used FROM tollgate_ledger WHERE org = 'open'";
+    assert_eq!(postgres.sql(&url, row), "150|150");
+}
