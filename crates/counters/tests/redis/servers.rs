@@ -51,6 +51,7 @@ pub struct Server {
     pub port: u16,
     secure: bool,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
     directory: TempDir,
 }
 
@@ -62,7 +63,12 @@ impl Server {
 
     /// An empty server with more arguments, such as `--maxmemory 1mb`.
     pub fn start_with(arguments: &[&str]) -> Self {
-        Self::make(&["--port"], arguments, &[])
+        Self::make(&["--port"], arguments, &[], &[])
+    }
+
+    /// An empty server with these variables in its environment.
+    pub fn start_in(environment: &[(&str, &str)]) -> Self {
+        Self::make(&["--port"], &[], &[], environment)
     }
 
     /// An empty server that speaks TLS only, with this certificate and key and those of its authority in PEM.
@@ -75,10 +81,14 @@ impl Server {
             ("server.crt", &identity.certificate),
             ("server.key", &identity.key),
         ];
-        Self::make(&["--port", "0", "--tls-port"], &all, &files)
+        Self::make(&["--port", "0", "--tls-port"], &all, &files, &[])
     }
 
-    fn make(port: &[&str], arguments: &[&str], files: &[(&str, &str)]) -> Self {
+    fn make(port: &[&str], arguments: &[&str], files: &[(&str, &str)], environment: &[(&str, &str)]) -> Self {
+        let environment = environment
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()));
+        let environment: Vec<(String, String)> = environment.collect();
         let directory = tempfile::Builder::new()
             .prefix("redis-")
             .tempdir()
@@ -93,13 +103,14 @@ impl Server {
             all.extend([number.to_string(), "--cluster-port".to_owned(), bus.to_string()]);
             all.extend(ALWAYS.map(String::from));
             all.extend(arguments.iter().map(ToString::to_string));
-            if let Some((keeper, process)) = serve(&all, directory.path()) {
+            if let Some((keeper, process)) = serve(&all, &environment, directory.path()) {
                 return Self {
                     keeper,
                     process,
                     port: number,
                     secure: port.contains(&"--tls-port"),
                     arguments: all,
+                    environment,
                     directory,
                 };
             }
@@ -159,7 +170,7 @@ impl Server {
         all.extend(arguments.iter().map(ToString::to_string));
         let started = Instant::now();
         loop {
-            if let Some((keeper, process)) = serve(&all, self.directory.path()) {
+            if let Some((keeper, process)) = serve(&all, &self.environment, self.directory.path()) {
                 (self.keeper, self.process) = (keeper, process);
                 return;
             }
@@ -397,11 +408,12 @@ fn signal(name: &str, process: u32) {
 }
 
 /// Starts a server and waits until it listens; `None` if it ends before.
-fn serve(arguments: &[String], directory: &Path) -> Option<(Child, u32)> {
+fn serve(arguments: &[String], environment: &[(String, String)], directory: &Path) -> Option<(Child, u32)> {
     let mut keeper = Command::new("sh")
         .args(["-c", KEEPER, "sh", "redis-server", "--dir"])
         .arg(directory)
         .args(arguments)
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir(directory)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -9,6 +9,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+#[path = "../common/draw.rs"]
+mod draw;
+
+#[path = "../../../catalog/tests/repository/postgres.rs"]
+mod postgres;
+
 #[path = "../grpc/asker.rs"]
 #[allow(dead_code, reason = "most of it is for tests of gRPC")]
 mod asker;
@@ -30,6 +36,7 @@ mod load;
 mod losses;
 mod lost_replies;
 mod outages;
+mod random;
 mod refills;
 mod replicas;
 mod returns;

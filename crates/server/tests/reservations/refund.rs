@@ -97,3 +97,21 @@ fn only_a_check_that_was_charged_is_refunded() {
     refund("k-2").problem(422);
     assert_eq!(server.left("org", &json!({"orgId": "acme"})), 40);
 }
+
+#[test]
+fn a_denied_check_is_refunded_with_nothing() {
+    let server = Server::start(&file_of(&[hourly("org", "org", 50, "")]), &[]);
+    let refund = |key: &str| server.post("/v1/refund", &json!({"orgId": "acme", "idempotencyKey": key}));
+    let denied = json!({"orgId": "acme", "cost": 60});
+    server.post_keyed("/v1/check", "k-1", &denied).problem(429);
+    let look = json!({"orgId": "acme", "cost": 20, "dryRun": true});
+    server.post_keyed("/v1/check", "k-2", &look).expect(200);
+    for key in ["k-1", "k-2"] {
+        assert_eq!(refund(key).expect(200)["refundedCost"], 0);
+        refund(key).problem(410);
+        // The key is free for another request.
+        let body = json!({"orgId": "acme", "cost": 10});
+        server.post_keyed("/v1/check", key, &body).expect(200);
+    }
+    assert_eq!(server.left("org", &json!({"orgId": "acme"})), 30);
+}
