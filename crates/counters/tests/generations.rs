@@ -16,7 +16,7 @@ fn run(slot: &mut Slot, at: Micros, heard: [Micros; 2]) -> Done {
     };
     match slot.run(OWNER, START + at, &call) {
         Reply::Done(done) => done,
-        Reply::Late { .. } => panic!("it is never late"),
+        reply => panic!("{reply:?}"),
     }
 }
 

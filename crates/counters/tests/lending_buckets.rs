@@ -42,7 +42,7 @@ impl Store {
         };
         match self.slot.run(OWNER, START + at, &call) {
             Reply::Done(done) => done,
-            Reply::Late { .. } => panic!("it is never late"),
+            reply => panic!("{reply:?}"),
         }
     }
 

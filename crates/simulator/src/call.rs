@@ -138,7 +138,13 @@ impl World {
             parcel.owner = self.store.owner(parcel.home);
             let at = self.now + 2 * self.delay();
             if parcel.tries > MOST_TRIES {
-                return self.push(at, Event::Hear(parcel, None));
+                let heard = Rc::new(Heard {
+                    reply: Reply::NotRun,
+                    at: self.now,
+                    order: self.next_order(),
+                    shows: self.shows(self.now),
+                });
+                return self.push(at, Event::Hear(parcel, Some(heard)));
             }
             return self.push(at, Event::Arrive(parcel));
         }
@@ -321,7 +327,7 @@ impl World {
             let since = if heard[0] == done.began { heard[1] } else { 0 };
             *heard = [done.began, done.now.max(since)];
         }
-        if let Some(Reply::Late { .. }) = reply {
+        if let Some(Reply::Late { .. } | Reply::NotRun) = reply {
             // It is charged another time.
             for (counter, first) in &parcel.settles {
                 let owed = self.owed.entry((life, *counter)).or_default();
@@ -360,6 +366,9 @@ impl World {
                         && claim.is_of(home_id(home))
                     {
                         self.requests[number].note_lent(home, heard);
+                    }
+                    if let Some((_, home)) = heard {
+                        self.put_back(number, home);
                     }
                     self.push(self.now, Event::Ask(number, claim));
                 }

@@ -168,7 +168,7 @@ impl RedisCarrier {
 impl Carrier for RedisCarrier {
     fn carry(&self, outgoing: Outgoing, then: Then<Option<Reply>>) {
         if !self.0.ready.load(Ordering::Acquire) {
-            return then(None);
+            return then(Some(Reply::NotRun));
         }
         let (slot, parcel) = self.0.pack(&outgoing.tag, outgoing.lane, |heard| Call {
             heard,
@@ -292,13 +292,16 @@ impl Inner {
                     self.hear(slot, [done.began, done.now]);
                     ("ok", Some(Reply::Done(done)))
                 }
-                Ok(reply @ Reply::Late { .. }) => ("late", Some(reply)),
+                Ok(reply) => ("late", Some(reply)),
                 Err(error) => {
                     tracing::error!("{error}");
                     ("malformed", None)
                 }
             },
-            Err(failure) => (name_of(&failure), None),
+            Err(failure) => {
+                let not_run = matches!(failure, Failure::NotRun(_));
+                (name_of(&failure), not_run.then_some(Reply::NotRun))
+            }
         };
         *self.outcomes.lock().entry(name).or_default() += 1;
         reply

@@ -191,6 +191,8 @@ pub struct Return {
 /// What the store says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply {
+    /// The call never reached the store, for certain.
+    NotRun,
     /// The call was run after its time and did nothing.
     Late {
         /// The store's time.

@@ -3,6 +3,7 @@
 use std::slice::from_ref;
 
 use tollgate_core::{Algorithm, Anchor};
+use tollgate_counters::shared::call::Reply;
 
 use crate::fleet::{Fleet, Limit, SECOND};
 
@@ -70,6 +71,20 @@ fn what_was_let_through_in_a_window_that_is_over_is_not_charged_to_the_next() {
         assert!(fleet.do_without(&limit, &other, 0, 1));
     }
     assert_eq!(admitted(&mut fleet, &limit, 1, 15), 7);
+}
+
+#[test]
+fn what_a_call_carried_that_did_not_run_is_charged_by_the_next() {
+    let (limit, other) = (Limit::new(1, WINDOW, 10, 10), Limit::new(2, WINDOW, 10, 10));
+    for (reply, left) in [(Some(&Reply::NotRun), 6), (None, 10)] {
+        let mut fleet = Fleet::new();
+        for _ in 0..4 {
+            assert!(fleet.do_without(&limit, &other, 0, 1));
+        }
+        let first = fleet.call(limit.home).unwrap();
+        fleet.hear(&first, reply);
+        assert_eq!(admitted(&mut fleet, &limit, 1, 15), left, "{reply:?}");
+    }
 }
 
 #[test]

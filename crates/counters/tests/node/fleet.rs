@@ -182,6 +182,12 @@ impl Fleet {
         self.slot.run(SERVER, START + self.now, call)
     }
 
+    /// Has the node hear what became of a call.
+    pub fn hear(&self, outgoing: &Outgoing, reply: Option<&Reply>) {
+        self.node
+            .heard(outgoing.home, outgoing.number, reply, self.clock());
+    }
+
     /// Runs a call. Says how those who waited were decided: for each, whether each of its levels had room.
     pub fn run(&mut self, outgoing: &Outgoing) -> Vec<Vec<bool>> {
         let reply = self.carry_out(&outgoing.call);

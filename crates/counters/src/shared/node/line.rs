@@ -192,11 +192,13 @@ impl<W: Waiter> Line<W> {
 
     /// Whether a call could be sent.
     pub(super) fn has_something(&self) -> bool {
-        self.flight.is_none()
-            && (!self.queue.is_empty()
-                || !self.low.is_empty()
-                || !self.given.is_empty()
-                || !self.owing.is_empty())
+        self.has_something_new() || (self.flight.is_none() && !self.owing.is_empty())
+    }
+
+    /// Whether a call could be sent for more than what is owed, which an earlier call may have carried in vain.
+    pub(super) fn has_something_new(&self) -> bool {
+        let waits = !self.queue.is_empty() || !self.low.is_empty() || !self.given.is_empty();
+        self.flight.is_none() && waits
     }
 
     /// Whether nothing is known or wanted of its home any more.

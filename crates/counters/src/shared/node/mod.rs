@@ -365,10 +365,11 @@ impl<W: Waiter> Node<W> {
         std::mem::take(&mut *self.returning.lock())
     }
 
-    /// Whether a line has something to send.
+    /// Whether a line has something to send at once. What is owed goes with it, or with the next sweep: a store that runs
+    /// no calls would otherwise be sent one after the other.
     pub fn has_more(&self, home: u64) -> bool {
         let shard = self.shards[shard_index(home)].0.lock();
-        shard.lines.get(&home).is_some_and(Line::has_something)
+        shard.lines.get(&home).is_some_and(Line::has_something_new)
     }
 
     /// Looks after the next shard: leases that ended or lie idle are to be given back, pools that nobody asks for are

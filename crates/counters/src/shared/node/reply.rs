@@ -73,7 +73,10 @@ impl<W: Waiter> Node<W> {
                     told.push((waiting.waiter, Answer::Again(claim)));
                 }
             }
-            None => {
+            Some(Reply::NotRun) | None => {
+                if reply.is_some() {
+                    line.owe_again(pools, std::mem::take(&mut flight.settles));
+                }
                 for waiting in flight.needs.into_iter().chain(flight.borrows) {
                     rest.extend(waiting.kept);
                     told.push((waiting.waiter, Answer::Away));
