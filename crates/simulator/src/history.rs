@@ -96,6 +96,13 @@ pub enum What {
     },
     /// Something was given back to the store.
     Returned,
+    /// A request had taken tokens out of a lease when it began to wait for another home, and put them back.
+    InHand {
+        /// How many.
+        cost: u64,
+        /// When, in true nanoseconds.
+        until: u64,
+    },
     /// A request went through and was charged here.
     Admitted {
         /// What it cost.

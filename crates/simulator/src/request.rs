@@ -293,6 +293,29 @@ impl World {
         }
     }
 
+    /// A request that waited for a home puts back what it had in hand of others, and is asked about anew.
+    pub(crate) fn put_back(&mut self, number: usize, waited_for: usize) {
+        let request = &self.requests[number];
+        let (took, shown) = &request.took;
+        for (placed, policy) in request.levels() {
+            let (home, cost) = (placed.place.home, request.costs[policy.unit]);
+            let from_lease = policy.scope.spans() && home != waited_for && !request.lent.contains_key(&home);
+            if from_lease && cost > 0 {
+                self.history.entries.push(Entry {
+                    at: took.at,
+                    order: took.order,
+                    stamp: shown[home],
+                    home,
+                    counter: Some(placed.counter),
+                    what: What::InHand {
+                        cost,
+                        until: self.now,
+                    },
+                });
+            }
+        }
+    }
+
     /// A node has decided from what it holds.
     fn conclude_locally(&mut self, number: usize, decision: &Decision, then: u64) {
         // A denial is as of before the pause: nothing was spent that could have ended in it.

@@ -38,6 +38,8 @@ struct Account {
     taken: Book,
     /// What was admitted.
     used: Book,
+    /// What requests had in hand while they waited for another home: until when, how much.
+    in_hand: Vec<(u64, u64)>,
     numbers: Option<Numbers>,
     /// When the store was last told of numbers, in true time.
     told: u64,
@@ -113,6 +115,10 @@ impl Judge<'_> {
                 });
             }
             What::Returned => account.meter.advance(stamp),
+            What::InHand { cost, until } => {
+                account.in_hand.retain(|(until, _)| *until + REMEMBERED >= at);
+                account.in_hand.push((*until, *cost));
+            }
             What::LetThrough { cost, id } => account.meter.let_through(*cost, *id, at, stamp),
             What::Settled { cost, ids } => {
                 let lost = self.began.get(&entry.home).copied();
@@ -336,6 +342,8 @@ impl Judge<'_> {
             };
             let part = u128::from(by.capacity) * u128::from(nature.accuracy) * halves;
             let slack = u64::try_from(part / u128::from(2 * BASIS)).unwrap_or(u64::MAX);
+            let in_hand = account.map_or(0, |account| account.in_hand_since(at.saturating_sub(patience)));
+            let slack = slack.saturating_add(in_hand);
             if used.had_room(by, cost.saturating_add(slack), stamp, (patience, longer)) {
                 let left = used.room(by, stamp);
                 return Some(format!(
@@ -381,8 +389,15 @@ impl Account {
             meter: Meter::new(nature),
             taken: Book::new(nature),
             used: Book::new(nature),
+            in_hand: Vec::new(),
             numbers: None,
             told: 0,
         }
+    }
+
+    /// What requests had in hand at some time since.
+    fn in_hand_since(&self, since: u64) -> u64 {
+        let in_hand = self.in_hand.iter().filter(|(until, _)| *until >= since);
+        in_hand.map(|(_, cost)| cost).sum()
     }
 }
