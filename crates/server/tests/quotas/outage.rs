@@ -69,8 +69,9 @@ fn a_database_is_away_under_load() {
         pause(Duration::from_secs(away));
         wait_for("the ledger to be away", || ledger_is_away().then_some(()));
         // How long a chunk lasts depends on how quick the machine was before, and is now.
-        let [closed, ..] = &counts;
+        let [closed, _, local] = &counts;
         wait_for("a chunk to be used up", || (closed[1].all()[2] > 0).then_some(()));
+        wait_for("a node's share to end", || (local[1].all()[1] > 0).then_some(()));
         postgres.start_again();
         wait_for("the ledger to answer again", || (!ledger_is_away()).then_some(()));
         next();
