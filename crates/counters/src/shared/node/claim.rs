@@ -79,7 +79,6 @@ impl<W: Waiter> Shard<W> {
                     && let Some(terms) = line.terms.get(&kept.key).copied()
                 {
                     line.give(pool, &terms, kept.lease, kept.amount, at);
-                    pool.forget_refusal(kept.amount);
                 }
             }
             Source::Refused => {}

@@ -243,15 +243,18 @@ impl<W: Waiter> Line<W> {
         }
     }
 
-    /// Notes what is to be given back of a lease.
+    /// Notes what is to be given back of a lease. There is room then, whatever the counter said before.
     pub(super) fn give(
         &mut self,
-        pool: &Pool,
+        pool: &mut Pool,
         terms: &Terms,
         lease: LeaseId,
         unspent: u64,
         last_spent: Micros,
     ) {
+        if unspent > 0 {
+            pool.refusal = None;
+        }
         if let Some(given) = self.given.iter_mut().find(|given| given.lease == lease) {
             given.unspent += unspent;
             return;

@@ -345,13 +345,6 @@ impl Pool {
         target.min(self.sizes.share(left))
     }
 
-    /// Forgets that the counter refused, since so much goes back to it.
-    pub(super) fn forget_refusal(&mut self, back: u64) {
-        if back > 0 {
-            self.refusal = None;
-        }
-    }
-
     /// How much more to borrow of what is to be held.
     pub(super) fn want(&self, target: u64, now: Mono) -> u64 {
         let held = self.held(now);
