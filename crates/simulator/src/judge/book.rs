@@ -186,7 +186,13 @@ impl Book {
     /// It begins with no more room than this, and is held down by what those have on lease that it replaces.
     pub fn narrow(&mut self, numbers: Numbers, room: u64, leases: &[(u64, u64)], stamp: u64) {
         if !self.nature.is_bucket() {
-            let excess = self.room(numbers, stamp).saturating_sub(room);
+            let mut excess = self.room(numbers, stamp).saturating_sub(room);
+            if excess > 0 && self.nature.algorithm == Algorithm::SlidingCounter {
+                // A part of it may be what faded of a past that the store was never told of. All of it counts in the
+                // window that runs then.
+                self.pages.clear();
+                excess = numbers.capacity.saturating_sub(room);
+            }
             if excess > 0 {
                 self.charge(numbers, excess, stamp);
             }
