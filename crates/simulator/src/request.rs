@@ -293,7 +293,7 @@ impl World {
         }
     }
 
-    /// A request that waited for a home puts back what it had in hand of others, and is asked about anew.
+    /// A request that waited for a home puts back what it had in hand of others, since it is asked about anew or denied.
     pub(crate) fn put_back(&mut self, number: usize, waited_for: usize) {
         let request = &self.requests[number];
         let (took, shown) = &request.took;
@@ -349,6 +349,9 @@ impl World {
             self.tally.allowed += 1;
         } else {
             self.tally.denied += 1;
+            if let Some((home, _)) = asked {
+                self.put_back(number, home);
+            }
         }
         let (mut admitted, mut lacking) = (Vec::new(), Vec::new());
         let request = &self.requests[number];
