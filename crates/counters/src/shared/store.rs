@@ -297,7 +297,7 @@ impl SharedStore {
             Box::new(move |reply| {
                 store.tell(store.node.heard(home, number, reply.as_ref(), (store.clock)()));
                 // What has come meanwhile goes with the next one.
-                store.send_more(home);
+                store.send_more(home, reply != Some(Reply::NotRun));
                 store.send_back();
             }),
         );
@@ -310,8 +310,8 @@ impl SharedStore {
         }
     }
 
-    fn send_more(self: &Arc<Self>, home: u64) {
-        if self.node.has_more(home) {
+    fn send_more(self: &Arc<Self>, home: u64, did_run: bool) {
+        if self.node.has_more(home, did_run) {
             self.send(home);
         }
     }

@@ -365,11 +365,16 @@ impl<W: Waiter> Node<W> {
         std::mem::take(&mut *self.returning.lock())
     }
 
-    /// Whether a line has something to send at once. What is owed goes with it, or with the next sweep: a store that runs
-    /// no calls would otherwise be sent one after the other.
-    pub fn has_more(&self, home: u64) -> bool {
+    /// Whether a line has something to send. After a call that did not run, what is owed alone waits for the next one or for
+    /// a sweep: a store that runs no calls would otherwise be sent one after the other.
+    pub fn has_more(&self, home: u64, did_run: bool) -> bool {
         let shard = self.shards[shard_index(home)].0.lock();
-        shard.lines.get(&home).is_some_and(Line::has_something_new)
+        let has_more = if did_run {
+            Line::has_something
+        } else {
+            Line::has_something_new
+        };
+        shard.lines.get(&home).is_some_and(has_more)
     }
 
     /// Looks after the next shard: leases that ended or lie idle are to be given back, pools that nobody asks for are
