@@ -216,20 +216,22 @@ impl World {
             }
         }
         // What others replace is told first.
-        let replaced = |place: &usize| {
-            !call
-                .subjects
-                .iter()
-                .any(|subject| subject.formers.contains(place))
+        let is_replaced = |place: &usize| {
+            let mut subjects = call.subjects.iter();
+            subjects.any(|subject| subject.formers.contains(place))
         };
         let mut places: Vec<usize> = (0..counters.len()).collect();
-        places.sort_by_key(replaced);
+        places.sort_by_key(|place| (!call.subjects[*place].formers.is_empty(), !is_replaced(place)));
         for place in places {
             let (subject, counter) = (&call.subjects[place], &counters[place]);
             let touched = whats.iter().any(|(_, of, _)| of == counter);
             if self.is_news(*counter, subject, touched, stamp) {
                 let numbers = Numbers::in_terms(&subject.terms);
                 self.entry(order, stamp, *home, Some(*counter), What::Told(numbers));
+            }
+            if !subject.formers.is_empty() {
+                let named = subject.formers.iter().map(|place| counters[*place]).collect();
+                self.entry(order, stamp, *home, Some(*counter), What::Named(named));
             }
             // So is what was charged to them of fallbacks.
             let is_it = |(part, of, _): &mut (u64, usize, What)| *part == 0 && of == counter;

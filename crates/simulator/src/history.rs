@@ -85,6 +85,8 @@ pub enum What {
         /// Which ones, as far as the node had not forgotten them.
         ids: Vec<u64>,
     },
+    /// A call about the counter named those that it replaces. The store knows by then what they were charged of fallbacks.
+    Named(Vec<usize>),
     /// The store lent tokens.
     Lent {
         /// How many.

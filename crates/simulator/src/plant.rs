@@ -17,7 +17,7 @@ pub enum Plant {
 
 impl Plant {
     /// All of them.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::Store(slot::Bug::LeasesDrain),
         Self::Store(slot::Bug::LogAtGrant),
         Self::Store(slot::Bug::LogSettledAtGrant),
@@ -37,6 +37,7 @@ impl Plant {
         Self::Store(slot::Bug::RevisionSlips),
         Self::Store(slot::Bug::ChangeForgetsLeases),
         Self::Store(slot::Bug::ForgetsOtherSlots),
+        Self::Store(slot::Bug::LateUnheard),
         Self::Store(slot::Bug::DeniedCharges),
         Self::Store(slot::Bug::RunsLate),
         Self::Node(node::Bug::DeadlineFromReceipt),

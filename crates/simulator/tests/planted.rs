@@ -66,6 +66,7 @@ planted! {
     a_newer_revision_is_kept_without_its_number: Plant::Store(slot::Bug::RevisionSlips),
     a_change_of_numbers_forgets_leases: Plant::Store(slot::Bug::ChangeForgetsLeases),
     a_counter_forgets_one_of_another_slot: Plant::Store(slot::Bug::ForgetsOtherSlots),
+    a_counter_does_not_hear_what_its_predecessor_is_charged_late: Plant::Store(slot::Bug::LateUnheard),
     a_denied_stack_charges_a_level: Plant::Store(slot::Bug::DeniedCharges),
     a_late_call_is_run: Plant::Store(slot::Bug::RunsLate),
     a_lease_ends_by_when_it_was_heard_of: Plant::Node(node::Bug::DeadlineFromReceipt),

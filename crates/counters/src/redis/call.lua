@@ -28,6 +28,9 @@
 --        a bucket's are those that live; one that a request waited for, and has spent, has its end below 0; those that
 --        can't come back any more are nobody's, node and number 0, eight at most; before them it may have the time that
 --        it stood idle: -1, from when, how many tokens, until when, which is below 0
+--        before its leases any counter may have notes of fallbacks: what it was charged of them, -2, since when, how much,
+--        0; what it has taken over of that from a counter that it replaces, -3, which one, how much, until when to keep the
+--        note, which is below 0
 --        a log's three numbers are total, newest, base, and before the leases it has: oldest, older
 -- A log's newest entry is (newest, total); older entries are a list of such pairs. A total is everything that was ever
 -- entered, up to and with its entry, so that the difference of two is what lies between, and a place is found by
@@ -147,6 +150,7 @@ local MOST, LONGEST_HOLD, IDLE_KEPT, ENFORCE, SOFT = 4503599627370496, 1000000, 
 local KIND, LIMIT, CAPACITY, WINDOW, REVISION, ASKED_LIMIT, ASKED_CAPACITY = 1, 2, 3, 4, 5, 6, 7
 local EXPIRES, A, B, C, REST, CHANGED, PAID = 8, 9, 10, 11, 12, 13, 14
 local LEASED, NEEDED, IDLE, IDLE_NOW = 15, 16, 17, 18 -- a bucket's
+local REPORTED, TAKEN_OVER = 21, 22 -- of few
 local TOTAL, NEWEST, BASE, OLDEST, OLDER, DROPPED, PUSHED, LIST, LENT = 9, 10, 11, 15, 16, 17, 18, 19, 20
 local floor = math.floor
 
@@ -473,19 +477,35 @@ for place = 1, subjects do
   local asked_limit, asked_capacity = limit, capacity
   local value = values[place + 1]
   local expires, a, b, c, rest, news, before, before_capacity = 0, 0, 0, 0, false, false
-  local idle = false
+  local idle, reported, taken_over = false, nil, nil
   if value then
     local of, known_revision, known_limit, known_capacity, known_expires, x, y, z = read('<dddddddd', value)
     if of == began and now < known_expires then
       expires, a, b, c = known_expires, x, y, z
       if #value > 64 then
         rest = value:sub(65)
-        if kind <= LEAKY and read('<d', rest) == -1 then
-          idle = {read('<dddd', rest)}
-          rest = #rest > 32 and rest:sub(33)
-          if now >= IDLE_KEPT - idle[4] then
-            idle = false
+        local first = kind == LOG and 81 or 65
+        local from = first
+        while from < #value do
+          local mark, x, y, z = read('<dddd', value, from)
+          if mark >= 0 then
+            break
           end
+          from = from + 32
+          if mark == -3 then
+            taken_over = taken_over or {}
+            if now < -z then
+              table.insert(taken_over, {mark, x, y, z})
+            end
+          elseif mark == -2 then
+            reported = {mark, x, y, z}
+          elseif now < IDLE_KEPT - z then
+            idle = {mark, x, y, z}
+          end
+        end
+        if from > first then
+          rest = value:sub(65, first - 1) .. value:sub(from)
+          rest = rest ~= '' and rest
         end
       end
       -- A newer revision of its limit is kept, even if whoever tells of it is denied.
@@ -546,6 +566,9 @@ for place = 1, subjects do
     kind, limit, capacity, window, revision, asked_limit, asked_capacity, expires, a, b, c, rest, news, 0,
   }
   counters[place] = counter
+  if reported or taken_over then
+    counter[REPORTED], counter[TAKEN_OVER] = reported, taken_over
+  end
   if kind <= LEAKY then
     counter[LEASED], counter[NEEDED], counter[IDLE], counter[IDLE_NOW] = 0, 0, idle, false
     if before then
@@ -580,6 +603,24 @@ for place = 1, subjects do
   end
 end
 
+-- Charges what went through whether or not there was room.
+local function charge_anyway(counter, cost)
+  local kind = counter[KIND]
+  if kind <= LEAKY then
+    local a, b, c = owing(counter, counter[LIMIT], counter[CAPACITY], 1, now)
+    counter[A], counter[B], counter[C] = a, math.min(b + cost, MOST), c
+    counter[CHANGED] = true
+  elseif cost > 0 then
+    if kind == LOG then
+      enter(counter, now, cost)
+    else
+      local count = kind == SLIDING and C or B
+      counter[count] = math.min(counter[count] + cost, MOST)
+    end
+    counter[CHANGED] = true
+  end
+end
+
 -- What nodes let through by themselves is charged. What has drained on them counts as drained only as far as the bucket
 -- stood idle at that time.
 local function charge_fallback(counter, cost, drained, since, age, nodes)
@@ -600,17 +641,12 @@ local function charge_fallback(counter, cost, drained, since, age, nodes)
       drained = drained - used
       counter[IDLE] = idle[3] > used and {-1, idle[2], idle[3] - used, idle[4]}
     end
-    local a, b, c = owing(counter, limit, capacity, 1, now)
-    counter[A], counter[B], counter[C] = a, math.min(b + cost + drained, MOST), c
-    counter[CHANGED] = true
-  elseif cost + drained > 0 then
-    if kind == LOG then
-      enter(counter, now, cost + drained)
-    else
-      local count = kind == SLIDING and C or B
-      counter[count] = math.min(counter[count] + cost + drained, MOST)
-    end
-    counter[CHANGED] = true
+  end
+  cost = cost + drained
+  charge_anyway(counter, cost)
+  if cost > 0 then
+    local reported = counter[REPORTED] or {-2, now, 0, 0}
+    counter[REPORTED] = {-2, reported[2], math.min(reported[3] + cost, MOST), 0}
   end
 end
 
@@ -648,7 +684,8 @@ if formers > 0 then
 
   local function narrow(counter, all)
     local room, amount, ends
-    for _, former in ipairs(all) do
+    for _, place in ipairs(all) do
+      local former = counters[place]
       if former[EXPIRES] > 0 or former[CHANGED] then
         local more, till = on_lease(leases(former))
         room = math.min(room or MOST, remaining(former))
@@ -687,23 +724,50 @@ if formers > 0 then
     end
   end
 
+  -- Nodes may report to a counter after another has begun with what it had left: that one takes over what it has not
+  -- seen. One that is untouched was narrowed by it.
+  local function take_over(counter, all)
+    local notes, late = counter[TAKEN_OVER] or {}, 0
+    for _, place in ipairs(all) do
+      local former, reported, note = counters[place], counters[place][REPORTED]
+      if reported then
+        local name = redis.sha1hex(KEYS[place + 1] .. (' %.0f'):format(reported[2]))
+        name = tonumber(name:sub(1, 13), 16)
+        for _, known in ipairs(notes) do
+          note = known[2] == name and known or note
+        end
+        if not note then
+          note = {-3, name, 0, 0}
+          table.insert(notes, note)
+        end
+        late = math.min(late + reported[3] - note[3], MOST)
+        note[3], note[4] = reported[3], -(math.max(former[EXPIRES], now + former[WINDOW]) + GRACE)
+      end
+    end
+    counter[TAKEN_OVER] = notes
+    if late > 0 and counter[EXPIRES] > 0 then
+      charge_anyway(counter, late)
+    end
+  end
+
   local replaced, is_replaced = {}, {}
   for _ = 1, formers do
     local subject, former
     subject, former, at = read('<dd', args, at)
     is_replaced[former] = true
-    if counters[subject][EXPIRES] == 0 then
-      replaced[subject] = replaced[subject] or {}
-      table.insert(replaced[subject], counters[former])
-    end
+    replaced[subject] = replaced[subject] or {}
+    table.insert(replaced[subject], former)
   end
   -- First those that replace nothing, then those that are replaced themselves.
   for turn = 1, 3 do
     for place = 1, subjects do
-      local all = replaced[place]
+      local all, counter = replaced[place], counters[place]
       if turn == (not all and 1 or is_replaced[place] and 2 or 3) then
+        if all and counter[EXPIRES] == 0 then
+          narrow(counter, all)
+        end
         if all then
-          narrow(counters[place], all)
+          take_over(counter, all)
         end
         charge_fallbacks(place)
       end
@@ -985,6 +1049,12 @@ for place = 1, subjects do
     end
     if kind <= LEAKY and counter[IDLE] then
       value = value .. pack('<dddd', unpack(counter[IDLE]))
+    end
+    if counter[REPORTED] then
+      value = value .. pack('<dddd', unpack(counter[REPORTED]))
+    end
+    for _, note in ipairs(counter[TAKEN_OVER] or {}) do
+      value = value .. pack('<dddd', unpack(note))
     end
     if rest then
       if type(rest) == 'table' then

@@ -99,3 +99,28 @@ fn what_a_late_call_did_not_charge_is_charged_by_the_next() {
     assert!(fleet.run(&late).is_empty(), "the store runs it too late");
     assert_eq!(admitted(&mut fleet, &limit, 1, 15), 6);
 }
+
+#[test]
+fn a_call_that_only_borrows_hears_what_was_charged_to_the_counter_before() {
+    let mut fleet = Fleet::new();
+    let old = Limit::new(1, WINDOW, 1_000, 1_000);
+    let new = Limit {
+        accuracy: 5_000,
+        ..Limit::new(2, WINDOW, 1_000, 1_000)
+    };
+    let mut borrowed = 0;
+    for _ in 0..400 {
+        fleet.now += 200;
+        fleet.ask_of(from_ref(&new), from_ref(&old), 2);
+        while let Some(next) = fleet.call(new.home) {
+            let call = &next.call;
+            if call.needs.is_empty() && !call.wants.is_empty() {
+                borrowed += 1;
+                let borrower = &call.subjects[call.wants[0].subject];
+                assert_eq!(borrower.formers.len(), 1, "{call:?}");
+            }
+            fleet.run(&next);
+        }
+    }
+    assert!(borrowed > 0, "all was decided from what is held");
+}

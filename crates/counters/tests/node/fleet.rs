@@ -48,6 +48,20 @@ impl Limit {
         }
     }
 
+    /// As one that was left for another.
+    fn former(&self, left: Micros) -> Former<'_> {
+        Former {
+            level: 0,
+            rule: &self.rule,
+            calendar: Calendar::utc(),
+            key: self.key(),
+            home: self.home,
+            left: instant(START + left),
+            goes_on: false,
+            whole: true,
+        }
+    }
+
     fn key(&self) -> CounterKey {
         CounterKey::new(KeySeed::new(1, 2).id(&[self.counter]))
     }
@@ -111,15 +125,21 @@ impl Fleet {
 
     /// One request that costs 1 at each of its limits.
     pub fn ask(&self, limits: &[Limit], revision: u64) -> Step {
+        self.ask_of(limits, &[], revision)
+    }
+
+    /// The same, where the first limit is in place of others.
+    pub fn ask_of(&self, limits: &[Limit], replaced: &[Limit], revision: u64) -> Step {
         let levels: Vec<Level<'_>> = limits.iter().map(Limit::level).collect();
+        let formers: Vec<Former<'_>> = replaced.iter().map(|limit| limit.former(0)).collect();
         let asked = Asked {
             levels: &levels,
-            formers: &[],
+            formers: &formers,
             revision,
             commit: Commit::Charge,
             refused: false,
             charges: None,
-            details: &Stack(limits, &[]),
+            details: &Stack(limits, replaced),
         };
         let mut decision = Decision::pending();
         let step = self.node.decide(
@@ -135,16 +155,7 @@ impl Fleet {
 
     /// One request for a limit in place of another, which is decided without the store.
     pub fn do_without(&self, limit: &Limit, replaced: &Limit, left: Micros, revision: u64) -> bool {
-        let former = Former {
-            level: 0,
-            rule: &replaced.rule,
-            calendar: Calendar::utc(),
-            key: replaced.key(),
-            home: replaced.home,
-            left: instant(START + left),
-            goes_on: false,
-            whole: true,
-        };
+        let former = replaced.former(left);
         let asked = Asked {
             levels: &[limit.level()],
             formers: &[former],

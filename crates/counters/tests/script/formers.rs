@@ -3,7 +3,7 @@
 
 use tollgate_core::Mode;
 use tollgate_counters::Commit;
-use tollgate_counters::shared::call::{Kind, Micros, Settlement, Subject};
+use tollgate_counters::shared::call::{Call, Kind, Micros, Settlement, Subject};
 
 use crate::servers::Server;
 use crate::store::{SECOND, START, Store, need, owner_of, subject};
@@ -119,7 +119,55 @@ fn what_a_fallback_let_through_of_the_one_before_is_charged_first() {
             nodes: 1,
         }];
         assert!(store.done(1, START, &call).verdicts[0][0].fits, "{kind:?}");
-        assert_eq!(admitted(&mut store, &after, START), 2, "{kind:?}");
+        let alone = Subject {
+            formers: Vec::new(),
+            ..after
+        };
+        assert_eq!(admitted(&mut store, &alone, START), 2, "{kind:?}");
+    }
+}
+
+#[test]
+fn what_a_fallback_let_through_of_a_replaced_counter_is_charged_to_its_successor() {
+    let server = Server::start();
+    let kinds = [
+        Kind::Token,
+        Kind::Leaky,
+        Kind::Window,
+        Kind::First,
+        Kind::Sliding,
+        Kind::Log,
+    ];
+    for (old, new) in kinds.iter().flat_map(|old| kinds.map(|new| (*old, new))) {
+        let before = subject(1, old, LIMIT, LIMIT, HOUR);
+        let after = Subject {
+            formers: vec![1],
+            ..subject(2, new, LIMIT, LIMIT, HOUR)
+        };
+        let mut ask = need(&[after.clone(), before.clone()], 1, Mode::Enforce, Commit::Charge);
+        ask.needs[0].parts.truncate(1);
+        let mut report = Call {
+            not_after: Micros::MAX,
+            subjects: vec![before],
+            settlements: vec![Settlement {
+                subject: 0,
+                owed: 3,
+                drained: 0,
+                since: 0,
+                age: 0,
+                nodes: 1,
+            }],
+            ..Call::default()
+        };
+        let mut store = installed(&server);
+        // The new counter is in use when two nodes report to the old one, one after the other.
+        assert!(store.done(1, START, &ask).verdicts[0][0].fits, "{old:?} {new:?}");
+        store.done(1, START, &report);
+        assert!(store.done(1, START, &ask).verdicts[0][0].fits, "{old:?} {new:?}");
+        report.settlements[0].owed = 2;
+        store.done(1, START, &report);
+        let asked = (0..LIMIT).map(|_| store.done(1, START, &ask).verdicts[0][0].fits);
+        assert_eq!(asked.filter(|fits| *fits).count(), 3, "{old:?} {new:?}");
     }
 }
 

@@ -114,3 +114,64 @@ fn where_everything_is_let_through() {
         &Silent::BeforeChange,
     );
 }
+
+/// Two nodes, of which one lets half of a limit through while Redis says nothing. The policy changes, and the other node is the
+/// first to ask for the new count, while the first can't report yet.
+fn a_late_report_counts(before: &str, after: &str) {
+    let redis = servers::Server::start();
+    let [late, first] = nodes::<2>(&[policy(before)], &redis.url());
+    let falls_back = |node: &Server, expected: u64| {
+        wait_for("fallbacks to begin or end", || {
+            (node.counted("tollgate_fallback_active{region=\"local\"}") == expected).then_some(())
+        });
+    };
+    redis.pause();
+    falls_back(&late, 1);
+    falls_back(&first, 1);
+    assert_eq!(admitted(&late, LIMIT / 2), (0, LIMIT / 2), "a fallback decides");
+    for node in [&late, &first] {
+        node.reload(&file_of(&[policy(after)]));
+    }
+    late.signal("STOP");
+    redis.resume();
+    falls_back(&first, 0);
+    assert_eq!(admitted(&first, 1), (1, 0), "the new count is in use");
+    let known = {
+        late.signal("CONT");
+        answered(&late)
+    };
+    falls_back(&late, 0);
+    wait_for("the report", || (answered(&late) > known).then_some(()));
+    // A denial is remembered by whoever was denied, an allowance by nobody: all that is left is found by asking.
+    let (by_redis, by_fallback) = admitted(&first, LIMIT + 50);
+    assert_eq!(
+        (by_redis, by_fallback),
+        (LIMIT / 2 - 1, 0),
+        "{before}, then {after}"
+    );
+    assert_eq!(admitted(&late, 50), (0, 0), "{before}, then {after}");
+}
+
+#[test]
+fn that_is_reported_after_another_window_has_begun() {
+    a_late_report_counts(
+        "scope: org, algorithm: fixed_window, window: 366d, failMode: open",
+        "scope: org, algorithm: fixed_window, window: 365d, failMode: open",
+    );
+}
+
+#[test]
+fn that_is_reported_after_another_scope_has_begun() {
+    a_late_report_counts(
+        "scope: org, algorithm: sliding_window_log, window: 366d, failMode: open",
+        "scope: app, algorithm: token_bucket, window: 366d, failMode: open",
+    );
+}
+
+#[test]
+fn that_is_reported_after_another_counter_has_begun() {
+    a_late_report_counts(
+        "scope: org, algorithm: token_bucket, window: 366d, failMode: open",
+        "scope: org, algorithm: token_bucket, window: 366d, counter: other, failMode: open",
+    );
+}

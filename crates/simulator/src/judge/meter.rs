@@ -225,8 +225,8 @@ impl Meter {
 
     /// The store was told of what was let through without it. It counts from now on, and what is on lease counted before;
     /// a bucket has drained since it was let through. Where everything was used up at `lost`, a window from the first
-    /// request is open since then.
-    pub fn settled(&mut self, cost: u64, ids: &[u64], lost: Option<u64>, at: u64, stamp: u64) {
+    /// request is open since then. Says how much more it counts at least.
+    pub fn settled(&mut self, cost: u64, ids: &[u64], lost: Option<u64>, at: u64, stamp: u64) -> u64 {
         self.advance(stamp);
         let (now, length) = (self.latest, self.nature.window_ns);
         let lost_until = lost.map(|lost| lost + length).filter(|until| now < *until);
@@ -240,8 +240,10 @@ impl Meter {
         }
         self.spare_leases(at);
         self.overcharged = true;
+        let mut more = cost;
         match &mut self.count {
             Count::Bucket(owed) => {
+                let before = *owed;
                 if let (Some(replay), Some(numbers)) = (&mut self.replay, self.numbers) {
                     let bucket = Bucket {
                         limit: numbers.limit,
@@ -252,7 +254,29 @@ impl Meter {
                     *owed = replay.settled(ids, bucket, *owed, now);
                     self.replay.take_if(|replay| replay.is_over());
                 }
+                let grown = owed.saturating_sub(before) / u128::from(length);
+                more = u64::try_from(grown).unwrap_or(cost).min(cost);
             }
+            Count::Window(_, count) => *count += cost,
+            Count::Sliding(_, _, current) => *current += cost,
+            Count::Log(log) => log.push_back((now, cost)),
+        }
+        self.empty();
+        more
+    }
+
+    /// A counter that it replaces was charged so much of fallbacks after it had begun with what that one had left.
+    pub fn take_over(&mut self, cost: u64, at: u64, stamp: u64) {
+        if cost == 0 {
+            return;
+        }
+        self.disturb();
+        self.opened(stamp);
+        self.spare_leases(at);
+        self.overcharged = true;
+        let (now, length) = (self.latest, self.nature.window_ns);
+        match &mut self.count {
+            Count::Bucket(owed) => *owed += u128::from(cost) * u128::from(length),
             Count::Window(_, count) => *count += cost,
             Count::Sliding(_, _, current) => *current += cost,
             Count::Log(log) => log.push_back((now, cost)),

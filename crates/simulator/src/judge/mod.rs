@@ -43,6 +43,19 @@ struct Account {
     numbers: Option<Numbers>,
     /// When the store was last told of numbers, in true time.
     told: u64,
+    /// What it was charged of fallbacks.
+    reported: Reported,
+    /// What of that those were charged that it replaces, as far as it has taken that over.
+    taken_over: BTreeMap<usize, Reported>,
+}
+
+/// What a counter was charged of fallbacks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reported {
+    /// With all that may have drained.
+    at_most: u64,
+    /// With no more than had not drained.
+    at_least: u64,
 }
 
 /// What is left of the counters that one replaces.
@@ -122,12 +135,14 @@ impl Judge<'_> {
             What::LetThrough { cost, id } => account.meter.let_through(*cost, *id, at, stamp),
             What::Settled { cost, ids } => {
                 let lost = self.began.get(&entry.home).copied();
-                account.meter.settled(*cost, ids, lost, at, stamp);
+                account.reported.at_least += account.meter.settled(*cost, ids, lost, at, stamp);
+                account.reported.at_most += cost;
                 self.with(counter, |account, numbers| {
                     account.taken.settle(numbers, *cost, stamp);
                     account.used.settle(numbers, *cost, stamp);
                 });
             }
+            What::Named(formers) => self.take_over(entry, counter, formers),
             What::Lent { amount, hold, urgent } => {
                 self.with(counter, |account, numbers| {
                     if *urgent {
@@ -168,6 +183,9 @@ impl Judge<'_> {
         let left = formers.clone().map(|former| former.left.min(stamp)).max();
         let known = formers.filter(|former| at < former.until);
         let known_left = known.map(|former| former.left.min(stamp)).max();
+        let reported = self.natures[&counter].formers.iter();
+        let reported = reported.map(|former| (former.counter, self.reported(former.counter)));
+        let reported: BTreeMap<usize, Reported> = reported.collect();
         let Some(account) = self.accounts.get_mut(&counter) else {
             return;
         };
@@ -179,6 +197,7 @@ impl Judge<'_> {
             account.used.change(old, numbers, stamp);
             return;
         }
+        account.taken_over = reported;
         for book in [&mut account.taken, &mut account.used] {
             if let Some(lost) = began.max(left) {
                 book.use_up(numbers, lost);
@@ -192,6 +211,29 @@ impl Judge<'_> {
         }
         if let Some(room) = room.at_most.filter(|_| is_new) {
             account.meter.narrow(room, stamp);
+        }
+    }
+
+    /// What a counter was charged of fallbacks.
+    fn reported(&self, counter: usize) -> Reported {
+        let account = self.accounts.get(&counter);
+        account.map(|account| account.reported).unwrap_or_default()
+    }
+
+    /// A counter that is in use is charged what those were of fallbacks that it replaces, since it last heard of them.
+    fn take_over(&mut self, entry: &Entry, counter: usize, formers: &[usize]) {
+        let Entry { at, stamp, .. } = *entry;
+        for former in formers {
+            let now = self.reported(*former);
+            self.with(counter, |account, numbers| {
+                let before = account.taken_over.insert(*former, now).unwrap_or_default();
+                let most = now.at_most - before.at_most;
+                if most > 0 {
+                    account.taken.settle(numbers, most, stamp);
+                    account.used.settle(numbers, most, stamp);
+                    account.meter.take_over(now.at_least - before.at_least, at, stamp);
+                }
+            });
         }
     }
 
@@ -392,6 +434,8 @@ impl Account {
             in_hand: Vec::new(),
             numbers: None,
             told: 0,
+            reported: Reported::default(),
+            taken_over: BTreeMap::new(),
         }
     }
 

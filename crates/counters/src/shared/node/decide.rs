@@ -106,7 +106,7 @@ impl<W: Waiter> Node<W> {
                 self.put_back(locked.shard(kept.home), *kept);
             }
         }
-        let low = Self::look(&mut locked, asked, &standings, allowed, (at, now, then), decision);
+        let low = self.look(&mut locked, asked, &standings, allowed, (at, now, then), decision);
         drop(locked);
         decision.allowed = allowed;
         decision.sum_up(asked.levels, at);
@@ -120,6 +120,7 @@ impl<W: Waiter> Node<W> {
     /// Fills in how each level of a decided stack looks. Says which home's counters run low, and until when it is
     /// refused.
     fn look(
+        &self,
         locked: &mut Locked<'_, W>,
         asked: &Asked<'_>,
         standings: &[Standing],
@@ -129,7 +130,7 @@ impl<W: Waiter> Node<W> {
     ) -> (Option<u64>, Mono) {
         let mut low = None;
         let mut refused_until = now;
-        for (level, standing) in asked.levels.iter().zip(standings) {
+        for (place, (level, standing)) in asked.levels.iter().zip(standings).enumerate() {
             let Some(pool) = locked.pool(level) else { continue };
             let cell = pool.view(level, at, now);
             let charged = allowed && *standing == Standing::Held && level.cost > 0;
@@ -152,7 +153,9 @@ impl<W: Waiter> Node<W> {
                 low = Some(level.home);
                 let (home, key) = (level.home, level.key);
                 if let Some(line) = locked.shard(home).lines.get_mut(&home) {
-                    line.runs_low(key);
+                    line.runs_low(key, || {
+                        asked.predecessors(place, at, self.has(Bug::PartsAreWhole))
+                    });
                 }
             }
             decision.outcomes.push(Outcome {

@@ -8,7 +8,7 @@ use tollgate_core::{CounterKey, Mode};
 
 use super::super::call::{Call, LeaseId, Micros, Name, Need, Part, Return, Subject, Terms, Want, instant};
 use super::claim::Kept;
-use super::line::{Flight, Given, Lend, Line, Waiting};
+use super::line::{Flight, Given, Lend, Line, Low, Waiting};
 use super::owing::Predecessors;
 use super::pool::Pool;
 use super::{Answer, Bug, Mono, Node, Outgoing, Shard, Waiter, store_micros};
@@ -63,8 +63,9 @@ impl<W: Waiter> Node<W> {
             stacks: Vec::new(),
         };
         draft.take_waiting(line, &mut flight);
-        for key in line.low.drain(..) {
-            draft.want(key);
+        let low: SmallVec<[Low; 4]> = line.low.drain(..).collect();
+        for Low { key, .. } in &low {
+            draft.want(*key);
         }
         let (nodes, trip) = (
             self.nodes.load(Ordering::Relaxed),
@@ -112,6 +113,12 @@ impl<W: Waiter> Node<W> {
                 most: pool.most,
                 needed: false,
             });
+            // What others report to a counter that this one replaces is charged to it.
+            if let Some(low) = low.iter().find(|low| low.key == key)
+                && !draft.contradicts(&low.predecessors)
+            {
+                draft.replaces(pool.name, terms, &low.predecessors);
+            }
         }
         self.settle_owing(line, pools, &mut flight, &mut draft, (store, now));
         for given in line.given.drain(..) {

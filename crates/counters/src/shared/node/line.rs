@@ -109,6 +109,13 @@ pub(super) struct Given {
     pub(super) last_spent: Micros,
 }
 
+/// A counter that runs low, and what it replaces.
+#[derive(Debug)]
+pub(super) struct Low {
+    pub(super) key: CounterKey,
+    pub(super) predecessors: Predecessors,
+}
+
 /// A home's line to the store.
 #[derive(Debug)]
 pub(super) struct Line<W> {
@@ -116,7 +123,7 @@ pub(super) struct Line<W> {
     pub(super) lane: usize,
     pub(super) queue: VecDeque<Waiting<W>>,
     pub(super) flight: Option<Flight<W>>,
-    pub(super) low: SmallVec<[CounterKey; 4]>,
+    pub(super) low: SmallVec<[Low; 4]>,
     pub(super) given: Vec<Given>,
     /// Counters for which something was let through while the store was unavailable.
     pub(super) owing: SmallVec<[CounterKey; 4]>,
@@ -149,9 +156,12 @@ impl<W: Waiter> Line<W> {
     }
 
     /// Notes that a counter runs low.
-    pub(super) fn runs_low(&mut self, key: CounterKey) {
-        if !self.low.contains(&key) {
-            self.low.push(key);
+    pub(super) fn runs_low(&mut self, key: CounterKey, replaced: impl FnOnce() -> Predecessors) {
+        if !self.low.iter().any(|low| low.key == key) {
+            self.low.push(Low {
+                key,
+                predecessors: replaced(),
+            });
         }
     }
 

@@ -7,9 +7,10 @@ use tollgate_core::Mode;
 use super::super::call::{Kind, LONGEST_HOLD, LeaseId, MOST, Micros, Part, Return, State, Terms, Want};
 use super::Bug;
 use super::idle::{IDLE_KEPT, Idle};
+use super::late::{Reported, TakenOver};
 
 /// How long a counter is kept at least after it stopped to matter, and how far its expiry is moved ahead at least.
-const GRACE: Micros = 300_000_000;
+pub(super) const GRACE: Micros = 300_000_000;
 /// The most leases whose return is still awaited, and the most of one node: what is left of some when the next is
 /// lent. Of more only the latest can come back.
 const MOST_LENT: usize = 32;
@@ -61,8 +62,11 @@ pub(super) struct Counter {
     pub(super) idle: Option<Idle>,
     /// The same from when it was last written until now.
     pub(super) idle_now: Option<Idle>,
+    /// What it was charged of fallbacks, and what it has taken over of those that it replaces.
+    pub(super) reported: Option<Reported>,
+    pub(super) taken_over: Vec<TakenOver>,
     /// From when on it may be forgotten.
-    expires: Micros,
+    pub(super) expires: Micros,
     pub(super) changed: bool,
     pub(super) bug: Option<Bug>,
 }
@@ -80,6 +84,8 @@ impl Counter {
             lent: Vec::new(),
             idle: None,
             idle_now: None,
+            reported: None,
+            taken_over: Vec::new(),
             expires: 0,
             changed: false,
             bug,
@@ -131,6 +137,7 @@ impl Counter {
     /// A bucket has refilled by the old one until now. Says whether it did.
     pub(super) fn agree(&mut self, terms: &Terms, now: Micros) -> bool {
         (self.idle, self.idle_now) = (self.idle.filter(|idle| now < idle.until + IDLE_KEPT), None);
+        self.taken_over.retain(|taken| taken.is_kept(now));
         let known = self.terms;
         let stale_wins = self.bug == Some(Bug::StaleRevisionWins);
         self.changed = terms.revision > known.revision && !stale_wins;

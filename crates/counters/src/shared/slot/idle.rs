@@ -48,7 +48,9 @@ impl Counter {
         } else {
             settlement.drained
         };
-        self.charge_anyway(settlement.owed + undrained, now);
+        let charged = settlement.owed + undrained;
+        self.charge_anyway(charged, now);
+        self.report(charged, now);
     }
 
     /// What drained on a node, and can't have.

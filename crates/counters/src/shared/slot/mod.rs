@@ -7,6 +7,7 @@ mod bucket;
 mod counter;
 mod former;
 mod idle;
+mod late;
 mod log;
 mod once;
 mod record;
@@ -82,6 +83,8 @@ pub enum Bug {
     ChangeForgetsLeases,
     /// A counter that replaces one of another slot begins as if there had been none.
     ForgetsOtherSlots,
+    /// What a fallback of a replaced counter let through is not heard of by the one that replaces it.
+    LateUnheard,
     /// A denied stack charges its first level.
     DeniedCharges,
     /// A call that comes too late is run all the same.
@@ -272,8 +275,8 @@ impl Slot {
     }
 }
 
-/// Charges what fallbacks let through, and narrows counters that are untouched to what those have left that they
-/// replace: which first have to be charged themselves.
+/// Charges what fallbacks let through. Counters that replace others hear of it, too: those that are untouched are narrowed to
+/// what the others have left, those that are in use take over what these were charged since. So the others come first.
 fn charge_fallbacks(call: &Call, subjects: &mut [(Counter, bool)], began: Micros, now: Micros) {
     let replaces = |place: usize| !call.subjects[place].formers.is_empty();
     let is_replaced = |place: usize| {
@@ -281,10 +284,14 @@ fn charge_fallbacks(call: &Call, subjects: &mut [(Counter, bool)], began: Micros
         others.any(|other| other.formers.contains(&place))
     };
     let mut places: Vec<usize> = (0..subjects.len()).collect();
-    let untouched: Vec<bool> = subjects.iter().map(|(_, known)| !known).collect();
-    places.sort_by_key(|place| (untouched[*place] && replaces(*place), !is_replaced(*place)));
+    places.sort_by_key(|place| (replaces(*place), !is_replaced(*place)));
     for place in places {
-        if untouched[place] {
+        let formers = call.subjects[place].formers.iter().copied();
+        let reported =
+            formers.filter_map(|former| subjects[former].0.reported(call.subjects[former].name, now));
+        let reported: Vec<_> = reported.collect();
+        let untouched = !subjects[place].1;
+        if untouched {
             let formers = call.subjects[place].formers.iter();
             let formers = formers.map(|former| &subjects[*former]);
             let known = formers.filter(|(former, known)| *known || former.is_changed());
@@ -296,6 +303,7 @@ fn charge_fallbacks(call: &Call, subjects: &mut [(Counter, bool)], began: Micros
             }
         }
         let (counter, _) = &mut subjects[place];
+        counter.take_over(&reported, untouched, now);
         for settlement in call
             .settlements
             .iter()
