@@ -240,6 +240,8 @@ impl Keeper {
 
     /// One transaction about some accounts. Says whether the database answered.
     async fn exchange(&mut self, keys: &[CounterKey], why: Why) -> bool {
+        // Also while the database is unavailable: a limit that was raised meanwhile, and lowered again, is not missed.
+        self.ledger.renew(&self.engine, keys, why, clock::now());
         if self.paused_until.is_some_and(|until| Instant::now() < until) {
             self.put_off(keys, why);
             return false;
@@ -256,9 +258,7 @@ impl Keeper {
         if let Some(journal) = self.journal() {
             journal.begin(self.number + 1);
         }
-        let now = clock::now();
-        self.ledger.renew(&self.engine, keys, why, now);
-        let mut batch = self.batch(keys, why, now);
+        let mut batch = self.batch(keys, why, clock::now());
         let telling = |keeper: &mut Self| !keeper.untold.is_empty() || is_time(&mut keeper.told, TELL_EVERY);
         if why == Why::Ending || why == Why::Look && telling(self) {
             batch.usage = self.untold.take(&self.ledger.tallies);

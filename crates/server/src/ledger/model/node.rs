@@ -175,6 +175,7 @@ impl Node {
 
     fn exchange(&mut self, keys: &[CounterKey], why: Why, around: &mut Around<'_>) -> bool {
         let now = around.now;
+        self.ledger.renew(&self.engine, keys, why, now);
         if let Some(batch) = self.unknown.take() {
             if !around.database.available {
                 self.unknown = Some(batch);
@@ -184,7 +185,6 @@ impl Node {
             let last = around.database.last(self.run);
             self.keeper.found(&batch, &last, now);
         }
-        self.ledger.renew(&self.engine, keys, why, now);
         let mut batch = self.keeper.batch(keys, why, now);
         if batch.drafts.is_empty() && !self.ledger.is_away() {
             return true;

@@ -282,6 +282,11 @@ impl World {
 
     /// An org has other terms from now on.
     fn change(&mut self, org: usize, terms: Terms) {
+        // Nodes look at what is in force once in a second: what is so for less than that they may never have seen.
+        let last = self.judge.terms[org].last().map_or(0, |(at, _)| *at);
+        if self.now < last + 2 * SECOND {
+            self.pass(2 * SECOND);
+        }
         self.judge.terms[org].push((self.now, terms));
         let set = self.set();
         for node in &self.nodes {
