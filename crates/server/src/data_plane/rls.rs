@@ -4,7 +4,7 @@ use super::reply::Reply;
 use super::{Asked, DataPlane, Turn, Unanswered};
 use crate::answer::Problem;
 use crate::engine::Undecided;
-use crate::rls::{Asked as Descriptors, Question, json};
+use crate::rls::{Asked as Descriptors, Question, Unread, json, refusal};
 
 /// Decides a question of a domain and descriptors.
 pub(super) fn answer(
@@ -15,7 +15,17 @@ pub(super) fn answer(
 ) -> Result<(), Unanswered> {
     let request = json::read(asked.body)
         .map_err(|error| Problem::bad_request(format!("The body is not a rate limit request: {error}.")))?;
-    let question = Question::read(&Descriptors::of(&request), turn.snapshot()).map_err(Problem::from)?;
+    let descriptors = Descriptors::of(&request);
+    let question = match Question::read(&descriptors, turn.snapshot()) {
+        Ok(question) => question,
+        Err(Unread::Question(problem)) => return Err(problem.into()),
+        Err(Unread::Value(wrong, problem)) => {
+            reply.status(429);
+            reply.json();
+            json::write(&refusal(&descriptors, wrong, &problem), &mut reply.body);
+            return Ok(());
+        }
+    };
     let heard = turn.answer.take().map(|answer| (turn.attempt.get(), answer));
     let decided = question.decide(plane, turn.snapshot(), turn.now, heard);
     let decided = decided.map_err(|(attempt, undecided): (usize, Undecided)| {

@@ -47,14 +47,6 @@ impl From<Problem> for Unread {
     }
 }
 
-impl From<Unread> for Problem {
-    fn from(unread: Unread) -> Self {
-        match unread {
-            Unread::Question(problem) | Unread::Value(_, problem) => problem,
-        }
-    }
-}
-
 /// What was decided.
 pub(crate) struct Decided<'s> {
     /// On what takes.

@@ -63,6 +63,26 @@ fn names_may_be_as_in_the_proto_file_and_large_numbers_text() {
 }
 
 #[test]
+fn a_value_that_can_not_be_is_refused_as_over_grpc() {
+    let server = server(&[]);
+    let entries = |key: &str, value: &str| json!({"entries": [{"key": key, "value": value}]});
+    let long = "x".repeat(257);
+    for (key, value) in [("org", long.as_str()), ("ip", "nowhere"), ("endpoint", "/%zz")] {
+        let body = json!({"domain": "edge", "descriptors": [entries("user", "u1"), entries(key, value)]});
+        let answer = ask(&server, &body).expect(429);
+        let codes = [&answer["statuses"][0]["code"], &answer["statuses"][1]["code"]];
+        assert_eq!(codes, [&json!("OK"), &json!("OVER_LIMIT")], "{answer}");
+        assert_eq!(answer["overallCode"], "OVER_LIMIT");
+    }
+    // Nothing was charged.
+    let body = json!({"domain": "edge", "descriptors": [entries("user", "u1")]});
+    assert_eq!(
+        ask(&server, &body).expect(200)["statuses"][0]["limitRemaining"],
+        1
+    );
+}
+
+#[test]
 fn what_is_no_question_is_400() {
     let server = server(&[]);
     for body in [
