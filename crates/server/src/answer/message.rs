@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use tollgate_catalog::model::{Dimension, Window};
-use tollgate_core::{Nanos, Period, Retry};
+use tollgate_core::{Nanos, Period, Retry, Timestamp};
 
 use crate::engine::Checked;
 
@@ -58,7 +58,10 @@ pub fn denial_message(checked: &Checked<'_>) -> String {
             };
             let _ = write!(message, " (policy {}). Try again in {}", limit.id, duration(wait));
             if limit.is_quota() {
-                let at = checked.now.saturating_add(wait);
+                // Where quotas and the rest are decided apart the wait was reckoned an instant earlier or later than `now`.
+                let own = checked.decision.outcomes[place].wait(level, checked.now);
+                let wait = own.filter(|own| *own > 0).unwrap_or(wait);
+                let at = whole_second(checked.now.saturating_add(wait));
                 let at = tollgate_core::calendar::to_jiff(at).to_zoned(checked.stack.zone.clone());
                 let _ = write!(message, ", at {}", at.strftime("%Y-%m-%d %H:%M:%S %Z"));
             }
@@ -66,6 +69,12 @@ pub fn denial_message(checked: &Checked<'_>) -> String {
         }
     }
     message
+}
+
+/// An instant as it is told to the second: rounded up, so that nobody comes too early.
+fn whole_second(at: Timestamp) -> Timestamp {
+    let seconds = u64::try_from(super::time::seconds_up(at.nanos().into())).unwrap_or(u64::MAX);
+    Timestamp::from_nanos(seconds.saturating_mul(1_000_000_000))
 }
 
 fn whose(dimensions: &[Dimension]) -> String {
@@ -124,6 +133,14 @@ pub fn duration(length: Nanos) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_is_told_to_come_too_early() {
+        let told = |nanos| whole_second(Timestamp::from_nanos(nanos)).nanos();
+        assert_eq!(told(4_000_000_000), 4_000_000_000);
+        assert_eq!(told(4_000_000_001), 5_000_000_000);
+        assert_eq!(told(4_999_999_999), 5_000_000_000);
+    }
 
     #[test]
     fn shows_numbers_and_lengths_as_people_read_them() {

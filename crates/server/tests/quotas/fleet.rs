@@ -113,6 +113,25 @@ fn a_stack_is_charged_in_both_places_or_in_none() {
 }
 
 #[test]
+fn a_sentence_names_the_instant_of_the_reset() {
+    let (postgres, redis) = (Postgres::start(), servers::Server::start());
+    let policies = [quota("org-day", 3, ""), hourly("org-rate", "org", 100_000, "")];
+    let server = node(&postgres.create(), &redis.url(), &policies);
+    assert_eq!(spend(&server, "acme", 3), 3);
+    for _ in 0..100 {
+        let denial = server.check(&org("acme")).expect(429);
+        let reset = limit(&denial, "org-day");
+        let at: jiff::Timestamp = reset["resetAt"].as_str().unwrap().parse().unwrap();
+        let told = denial["detail"].as_str().unwrap();
+        // Days end on the hour there.
+        assert_eq!(at.as_second() % 3_600, 0, "{at}");
+        assert_eq!(at.subsec_nanosecond(), 0, "{at}");
+        let local = at.strftime("%H:00:00 UTC").to_string();
+        assert!(told.contains(&local), "{told} and not {local}");
+    }
+}
+
+#[test]
 fn what_redis_can_not_decide_costs_no_quota() {
     let (postgres, mut redis) = (Postgres::start(), servers::Server::start());
     let url = postgres.create();
