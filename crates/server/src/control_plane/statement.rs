@@ -77,6 +77,7 @@ pub(super) async fn get(Path(org): Path<String>, ask: Ask) -> Result<Response, P
     };
     let (start, end) = calendar.period(Period::Month, within);
     let span = (start.millis(), end.millis());
+    ledger.be_settled().await;
     let usage = ledger.repository().usage_of(ledger.region(), &org, span).await;
     let usage = usage.map_err(WriteError::from)?;
     match ask.query.get("format").map(String::as_str) {

@@ -120,7 +120,6 @@ impl Ledger {
             tokio::select! {
                 () = self.wake.notified() => keeper.serve().await,
                 _ = looks.tick() => {
-                    keeper.settle().await;
                     keeper.serve().await;
                     keeper.look().await;
                     keeper.count(&mut counted);
@@ -144,6 +143,7 @@ impl Ledger {
 
 impl Keeper {
     pub(super) fn new(ledger: Arc<Ledger>, engine: Arc<Engine>, estates: Estates) -> Self {
+        ledger.settled.send_replace(estates.is_empty());
         Self {
             ledger,
             engine,
@@ -159,6 +159,8 @@ impl Keeper {
 
     /// Asks about all that is due.
     async fn serve(&mut self) {
+        // Nobody is told what is left before the ledger knows what was used.
+        self.settle().await;
         loop {
             let due = self.ledger.lock().take_due(MOST);
             let gives_back = !self.ledger.refunds().is_empty() || !self.unplaced.is_empty();
@@ -229,8 +231,9 @@ impl Keeper {
         if self.estates.is_empty() || self.paused_until.is_some_and(|until| Instant::now() < until) {
             return;
         }
-        if let Err(error) = self.estates.settle(&self.ledger).await {
-            self.fail(&error);
+        match self.estates.settle(&self.ledger).await {
+            Ok(()) => _ = self.ledger.settled.send_replace(true),
+            Err(error) => self.fail(&error),
         }
     }
 

@@ -23,7 +23,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::timeout;
 use tollgate_catalog::model::Accuracy;
 use tollgate_catalog::repository::{Refund, Replaced, Repository};
 use tollgate_core::{Algorithm, Decision, Former, KeySeed, Timestamp};
@@ -91,6 +92,8 @@ pub struct Ledger {
     /// What orgs used and the database was not told yet.
     pub(crate) tallies: Tallies,
     pub(crate) counts: Counts,
+    /// Whether what runs before this one have left is settled.
+    settled: watch::Sender<bool>,
 }
 
 impl Ledger {
@@ -120,6 +123,7 @@ impl Ledger {
             alerts,
             tallies: Tallies::new(seed),
             counts: Counts::default(),
+            settled: watch::Sender::new(false),
         }
     }
 
@@ -224,9 +228,16 @@ impl Ledger {
 
     /// Tells the ledger all that was spent of an org's quotas, and hears what was, before somebody looks at it.
     pub async fn refresh(&self, org: &str) {
+        self.be_settled().await;
         if let Some(wait) = self.tell_of(org) {
             let _ = wait.answer(true).await;
         }
+    }
+
+    /// Waits until what runs before this one have left is settled, for as long as requests wait for the ledger.
+    pub async fn be_settled(&self) {
+        let mut settled = self.settled.subscribe();
+        let _ = timeout(wait::PATIENCE, settled.wait_for(|settled| *settled)).await;
     }
 
     fn tell_of(&self, org: &str) -> Option<Wait> {

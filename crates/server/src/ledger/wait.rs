@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 /// How long a request waits for the ledger.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What somebody who waits hears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::common::{DEADLINE, Launch, Server, file_of};
@@ -132,6 +133,29 @@ fn noting(journal: &Path, database: &str) -> Server {
         environment: &[("TOLLGATE_QUOTA_JOURNAL", journal.to_str().unwrap())],
         ..Launch::default()
     })
+}
+
+#[test]
+fn what_is_shown_after_a_kill_is_what_was_used_with_sqlite() {
+    look_after_kills(None);
+}
+
+#[test]
+fn what_is_shown_after_a_kill_is_what_was_used_with_postgres() {
+    let postgres = Postgres::start();
+    look_after_kills(Some(&postgres.create()));
+}
+
+/// Looks at what was used as soon as a server listens again that was killed.
+fn look_after_kills(database: Option<&str>) {
+    let mut server = serve(database, &[quota("org-day", LIMIT, "")]);
+    server.platform_admin().set("/v1/orgs/acme", &json!({}));
+    for round in 1..=5 {
+        assert_eq!(spend(&server, "acme", 200), 200);
+        server.restart("KILL");
+        let quotas = server.platform_admin().items("/v1/orgs/acme/quotas");
+        assert_eq!(quotas[0]["used"], round * 200, "{quotas:?}");
+    }
 }
 
 #[test]
