@@ -170,6 +170,7 @@ async fn told(repository: &Repository, number: i64, asks: &[Ask], usage: &[Usage
     let exchange = Exchange {
         region: "local",
         node: "flushes",
+        lives: true,
         number,
         now: clock::now(),
         asks,

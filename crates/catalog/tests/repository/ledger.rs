@@ -64,6 +64,7 @@ async fn exchange(repository: &Repository, number: i64, now: u64, asks: &[Ask]) 
     let exchange = Exchange {
         region: "local",
         node: "node",
+        lives: true,
         number,
         now: Timestamp::from_nanos(now),
         asks,
@@ -96,6 +97,7 @@ async fn grants_no_more_than_the_limit_to_many_nodes(database: Database) {
                 let exchange = Exchange {
                     region: "local",
                     node: &id,
+                    lives: true,
                     number: 1,
                     now: Timestamp::from_nanos(NOW),
                     asks: &asks,
@@ -155,6 +157,7 @@ async fn takes_back_what_another_node_spent(database: Database) {
     let exchanged = Exchange {
         region: "local",
         node: "another",
+        lives: true,
         number: 1,
         now: Timestamp::from_nanos(NOW),
         asks: &[again],
@@ -194,6 +197,7 @@ async fn keeps_what_was_granted(database: Database) {
     let elsewhere = Exchange {
         region: "elsewhere",
         node: "other",
+        lives: true,
         number: 1,
         now: Timestamp::from_nanos(NOW),
         asks: &[ask(1, 100)],
@@ -269,6 +273,7 @@ async fn settles_what_a_run_has_left(database: Database) {
     let settling = Exchange {
         region: "local",
         node: "node:left",
+        lives: false,
         number: 1,
         now: Timestamp::from_nanos(NOW),
         asks: &[],
@@ -501,6 +506,7 @@ async fn adds_usage_up(database: Database) {
         let exchange = Exchange {
             region: "local",
             node: "node",
+            lives: true,
             number,
             now: Timestamp::from_nanos(NOW),
             asks: &[],
@@ -538,6 +544,7 @@ async fn tell(repository: &Repository, number: i64, usage: &[Usage]) {
     let exchange = Exchange {
         region: "local",
         node: "node",
+        lives: true,
         number,
         now: Timestamp::from_nanos(NOW),
         asks: &asks,
@@ -668,6 +675,7 @@ async fn alerts_once_for_each_period_and_threshold(database: Database) {
         let exchange = Exchange {
             region: "local",
             node: ["a", "b"][node],
+            lives: true,
             number,
             now: Timestamp::from_nanos(now),
             asks: &[ask],

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
+use serde::{Deserialize, Serialize};
 use tollgate_core::{CounterKey, Identity};
 use vm_memory::{FileOffset, MmapRegion, VolatileMemory};
 
@@ -53,7 +54,7 @@ const WINDOW: usize = 8;
 const WORDS: usize = HEAD + SLOTS * SLOT;
 
 /// What is noted of a quota.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Note {
     /// What the ledger calls it.
     pub name: [u8; 16],
@@ -68,7 +69,7 @@ pub struct Note {
 }
 
 /// What an exchange says of a quota.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Telling {
     /// Its place among all that the exchange is about.
     pub place: usize,

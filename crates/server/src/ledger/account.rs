@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
-use tollgate_catalog::repository::{Ask, Granted, LedgerName, Replaced, Told, Unsettled};
-use tollgate_core::{Allowance, BillingAnchor, Calendar, Cell, Chunk, CounterKey, Period, Timestamp};
+use tollgate_catalog::repository::{Ask, Granted, LedgerName, Told, Unsettled};
+use tollgate_core::{Allowance, Cell, Chunk, CounterKey, Timestamp};
 use tollgate_counters::memory::{Note, Telling};
 
 use super::plant::{Bug, is_planted};
 use super::size;
-use super::terms::Asker;
+use super::terms::{Asker, InForce, Terms};
 
 const SECOND: u64 = 1_000_000_000;
 /// After so long without a request, what is held of a row that other nodes share is given back.
@@ -34,29 +33,6 @@ pub(super) struct Subject {
     pub(super) label: String,
     /// A request that it counts, by which it is found out what limits it.
     pub(super) asker: Option<Arc<Asker>>,
-}
-
-/// The limit on a counter, as it was last seen.
-#[derive(Debug, Clone)]
-pub(super) struct Terms {
-    pub(super) limit: u64,
-    pub(super) period: Period,
-    pub(super) zone: TimeZone,
-    pub(super) anchor: BillingAnchor,
-    /// All decisions are to be made where all nodes see them.
-    pub(super) exact: bool,
-    /// How much room it may have at most if it is new to the ledger, and what it replaces there.
-    pub(super) room: u64,
-    pub(super) formers: Vec<Replaced>,
-}
-
-/// What of the terms may change while a counter is counted.
-#[derive(Debug, Clone)]
-pub(super) struct InForce {
-    pub(super) limit: u64,
-    pub(super) zone: TimeZone,
-    pub(super) anchor: BillingAnchor,
-    pub(super) exact: bool,
 }
 
 /// A counter of the ledger.
@@ -92,6 +68,18 @@ pub(super) struct Account {
     lowered: (u64, Timestamp),
     /// The limit that thresholds were last looked for by.
     judged: u64,
+}
+
+/// A cell as the ledger knows it.
+struct Reckoned {
+    /// The ledger was asked about its period, by this account.
+    known: bool,
+    /// It was asked by another.
+    strange: bool,
+    /// The count that it was told.
+    told: u64,
+    /// What was spent since.
+    spent: u64,
 }
 
 /// An ask that is under way, with what it was made of.
@@ -150,21 +138,12 @@ impl Account {
             Why::Look if self.wanted || self.needs > 0 => Why::Asked,
             why => why,
         };
-        let allowed = Allowance::of(seen).is_some();
-        let known = self.generation > 0 && allowed;
-        // Of what it was allowed the ledger knows, but this account does not: it was forgotten meanwhile.
-        let strange = allowed && !known && !is_planted(Bug::OldCellOwed);
-        let told = if end == self.end { self.told } else { 0 };
-        let inherited = if !allowed && end == self.began.0 {
-            self.began.1
-        } else {
-            0
-        };
-        let spent = if strange {
-            0
-        } else {
-            count.saturating_sub(told.max(inherited))
-        };
+        let Reckoned {
+            known,
+            strange,
+            told,
+            spent,
+        } = self.reckon(seen);
         // Something was given back that the ledger was told to be used.
         let unused = if known { told.saturating_sub(count) } else { 0 };
         let gone = strange || end <= now.nanos();
@@ -225,6 +204,55 @@ impl Account {
             known,
         };
         Some((draft, (gives > 0).then(|| seen.without(gives))))
+    }
+
+    /// What of a cell the ledger knows.
+    fn reckon(&self, cell: Cell) -> Reckoned {
+        let [end, count, _] = cell.0;
+        let allowed = Allowance::of(cell).is_some();
+        let known = self.generation > 0 && allowed;
+        // Of what it was allowed the ledger knows, but this account does not: it was forgotten meanwhile.
+        let strange = allowed && !known && !is_planted(Bug::OldCellOwed);
+        let told = if end == self.end { self.told } else { 0 };
+        let inherited = if !allowed && end == self.began.0 {
+            self.began.1
+        } else {
+            0
+        };
+        let spent = if strange {
+            0
+        } else {
+            count.saturating_sub(told.max(inherited))
+        };
+        Reckoned {
+            known,
+            strange,
+            told,
+            spent,
+        }
+    }
+
+    /// What is to be told later of a cell that was charged without the ledger in a period that it knows nothing of, and
+    /// how much of that the ask says that is under way. By then another limit may be in force, so thresholds are not looked
+    /// for.
+    pub(super) fn untold(
+        &self,
+        cell: Option<Cell>,
+        under_way: Option<&Draft>,
+        now: Timestamp,
+    ) -> Option<(Ask, u64)> {
+        let cell = cell.filter(|cell| Allowance::of(*cell).is_none() && cell.0[0] > now.nanos())?;
+        let [end, ..] = cell.0;
+        let spent = self.reckon(cell).spent;
+        let under_way = under_way.filter(|draft| draft.end == end && !draft.known);
+        let ask = Ask {
+            alert_limit: 0,
+            until: end,
+            spent,
+            owes: spent,
+            ..self.blank(now)
+        };
+        (spent > 0).then(|| (ask, under_way.map_or(0, |draft| draft.ask.spent)))
     }
 
     /// An ask for nothing.
@@ -418,14 +446,6 @@ impl Account {
     /// Whether nothing is to be taken ahead. A node that is alone is exact anyway.
     fn is_exact(&self) -> bool {
         self.shared && self.terms.exact
-    }
-}
-
-impl Terms {
-    /// The period at an instant: its start and end.
-    fn period(&self, now: Timestamp) -> (Timestamp, Timestamp) {
-        let (zone, anchor) = (&self.zone, &self.anchor);
-        Calendar { zone, anchor }.period(self.period, now)
     }
 }
 

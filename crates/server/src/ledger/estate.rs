@@ -12,6 +12,7 @@ use tollgate_catalog::repository::{Done, Exchange, Granted, RepositoryError, Uns
 use tollgate_counters::memory::{Estate, Journal, Note};
 
 use super::Ledger;
+use super::will::{Will, Wills};
 use crate::clock;
 
 /// Counters that are settled in one transaction.
@@ -29,11 +30,24 @@ pub struct Journals {
 
 /// What is yet to be settled.
 #[derive(Debug, Default)]
-pub struct Estates(Vec<(PathBuf, Estate)>);
+pub struct Estates {
+    journals: Vec<(PathBuf, Estate)>,
+    wills: Vec<(PathBuf, Will)>,
+    /// Where this run leaves a will of its own.
+    own: Option<PathBuf>,
+}
 
 impl Journals {
     /// Those of a ledger that is in this database, for a region.
     pub fn of(directory: &Path, database: &str, region: &str) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            prefix: format!("tollgate-{}", Self::ledger(database, region)),
+        }
+    }
+
+    /// By which files know the ledger that is in this database, for a region.
+    pub(super) fn ledger(database: &str, region: &str) -> String {
         let file = database.strip_prefix("sqlite:");
         let file = file.and_then(|file| std::path::absolute(file).ok());
         // Whoever it is asked as, and with which password, it is the same.
@@ -42,11 +56,7 @@ impl Journals {
         let digest = Sha256::digest(format!("{place}\n{region}"));
         let mut ledger = [0; 8];
         ledger.copy_from_slice(&digest[..8]);
-        let prefix = format!("tollgate-{:016x}", u64::from_be_bytes(ledger));
-        Self {
-            directory: directory.to_owned(),
-            prefix,
-        }
+        format!("{:016x}", u64::from_be_bytes(ledger))
     }
 
     /// A journal for this run.
@@ -69,18 +79,50 @@ impl Journals {
             let estate = Estate::read(&path).ok()??;
             Some((path, estate))
         });
-        Estates(left.collect())
+        Estates {
+            journals: left.collect(),
+            ..Estates::default()
+        }
     }
 }
 
 impl Estates {
+    /// And those of runs that have left a will, where this run may leave one, too.
+    #[must_use]
+    pub fn and(mut self, wills: &Wills, run: u64) -> Self {
+        self.wills = wills.left();
+        self.own = Some(wills.path(run));
+        // A will says all that there is to say of its run, which ended before it could remove its journal.
+        let (wills, journals) = (&self.wills, &mut self.journals);
+        journals.retain(|(path, estate)| {
+            let said = wills.iter().any(|(_, will)| will.run() == estate.run);
+            if said {
+                remove(path);
+            }
+            !said
+        });
+        self
+    }
+
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.journals.is_empty() && self.wills.is_empty()
+    }
+
+    /// Where this run leaves a will, if it can.
+    pub(super) fn own(&self) -> Option<&PathBuf> {
+        self.own.as_ref()
     }
 
     /// Settles one after the other, each once, whatever ends meanwhile.
     pub(super) async fn settle(&mut self, ledger: &Ledger) -> Result<(), RepositoryError> {
-        while let Some((path, estate)) = self.0.last() {
+        while let Some((path, will)) = self.wills.last() {
+            let back = will.settle(ledger).await?;
+            ledger.counts.recovered.fetch_add(back, Ordering::Relaxed);
+            tracing::info!("the quota ledger was told what a run before this one could not tell it");
+            remove(path);
+            self.wills.pop();
+        }
+        while let Some((path, estate)) = self.journals.last() {
             let back = settle(ledger, estate).await?;
             ledger.counts.recovered.fetch_add(back, Ordering::Relaxed);
             if back > 0 {
@@ -88,12 +130,17 @@ impl Estates {
                     "a run ended without giving back what it held of quotas: {back} were unspent, and can be spent again"
                 );
             }
-            if let Err(error) = std::fs::remove_file(path) {
-                tracing::warn!("{}: {error}", path.display());
-            }
-            self.0.pop();
+            remove(path);
+            self.journals.pop();
         }
         Ok(())
+    }
+}
+
+/// Removes what is settled. What stays is found again, and known to be settled.
+fn remove(path: &Path) {
+    if let Err(error) = std::fs::remove_file(path) {
+        tracing::warn!("{}: {error}", path.display());
     }
 }
 
@@ -124,6 +171,7 @@ async fn settle(ledger: &Ledger, estate: &Estate) -> Result<u64, RepositoryError
         let exchange = Exchange {
             region: &ledger.region,
             node: &heir,
+            lives: false,
             number,
             now: clock::now(),
             asks: &[],
@@ -139,7 +187,7 @@ async fn settle(ledger: &Ledger, estate: &Estate) -> Result<u64, RepositoryError
     Ok(unspent.sum())
 }
 
-async fn last_exchange(ledger: &Ledger, node: &str) -> Result<Done, RepositoryError> {
+pub(super) async fn last_exchange(ledger: &Ledger, node: &str) -> Result<Done, RepositoryError> {
     let answer = timeout(PATIENCE, ledger.repository.last_exchange(node, clock::now())).await;
     answer.unwrap_or(Err(RepositoryError::Late))
 }
@@ -280,14 +328,14 @@ mod tests {
         drop(of("sqlite:two", "local").begin(7).unwrap());
         drop(of("sqlite:one", "east").begin(7).unwrap());
         let left = of("sqlite:one", "local").left();
-        let mut runs: Vec<u64> = left.0.iter().map(|(_, estate)| estate.run).collect();
+        let mut runs: Vec<u64> = left.journals.iter().map(|(_, estate)| estate.run).collect();
         runs.sort_unstable();
         assert_eq!(runs, [7, 8]);
         drop(left);
         drop(of("postgres://a:b@host/quotas", "local").begin(9).unwrap());
-        assert_eq!(of("postgres://c:d@host/quotas", "local").left().0.len(), 1);
+        assert_eq!(of("postgres://c:d@host/quotas", "local").left().journals.len(), 1);
         let living = of("sqlite:one", "east").begin(8).unwrap();
-        assert_eq!(of("sqlite:one", "east").left().0.len(), 1);
+        assert_eq!(of("sqlite:one", "east").left().journals.len(), 1);
         drop(living);
     }
 }

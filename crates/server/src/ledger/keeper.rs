@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tollgate_catalog::repository::{Ask, Done, Exchange, Refund, RepositoryError, Told, Unsettled, Usage};
 use tollgate_core::{Cell, CounterKey, Timestamp};
@@ -19,12 +18,10 @@ use super::usage::Untold;
 use super::wait::Answer;
 use crate::clock;
 use crate::engine::Engine;
-use crate::serve::stopped;
 
 /// Counters in one transaction.
 const MOST: usize = 10_000;
-/// How often a slice of all accounts is looked at, and how many that are: each account about once a second.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How many slices of all accounts are looked at, each account about once a second.
 const SLICES: usize = 10;
 const MOST_LOOKED_AT: usize = 20_000;
 /// Lines of refused usage that are logged one by one after an exchange.
@@ -38,18 +35,16 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How often a node says that it is alive and looks who else uses the ledger, and how often it is tidied.
 const COUNT_EVERY: Duration = Duration::from_secs(5);
 const TIDY_EVERY: Duration = Duration::from_hours(1);
-/// How long giving everything back may take at the end.
-const LAST_CALLS: Duration = Duration::from_secs(4);
 
 /// What is said to the ledger at once, and who waits for it.
 #[derive(Default)]
 pub(super) struct Batch {
     pub(super) number: i64,
     pub(super) drafts: Vec<(CounterKey, Draft)>,
-    usage: Vec<Usage>,
-    refunds: Vec<Refund>,
+    pub(super) usage: Vec<Usage>,
+    pub(super) refunds: Vec<Refund>,
     /// What was granted for counters that there was no room for.
-    unsettled: Vec<Unsettled>,
+    pub(super) unsettled: Vec<Unsettled>,
     waiting: Vec<oneshot::Sender<Answer>>,
 }
 
@@ -65,80 +60,20 @@ impl Batch {
 
 /// The keeper of a ledger.
 pub(super) struct Keeper {
-    ledger: Arc<Ledger>,
+    pub(super) ledger: Arc<Ledger>,
     /// Whose policies say what limits the counters.
     engine: Arc<Engine>,
     number: i64,
+    /// The last exchange that is known to be done.
+    pub(super) heard: i64,
     /// A batch of which nobody knows whether it was done.
     unknown: Option<Batch>,
     paused_until: Option<Instant>,
-    untold: Untold,
+    pub(super) untold: Untold,
     told: Option<Instant>,
     /// What was granted for counters that there was no room for, until the ledger has it back.
-    unplaced: Vec<Unsettled>,
+    pub(super) unplaced: Vec<Unsettled>,
     estates: Estates,
-}
-
-/// A ledger that is being kept.
-pub struct Keeping {
-    end: watch::Sender<bool>,
-    thread: JoinHandle<()>,
-}
-
-impl Keeping {
-    /// Keeps a ledger on a thread of its own: requests may wait for it, and must not wait for the control plane.
-    ///
-    /// It first settles what runs before this one have left.
-    pub fn start(ledger: Arc<Ledger>, engine: Arc<Engine>, estates: Estates) -> std::io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let (end, ended) = watch::channel(false);
-        let thread = std::thread::Builder::new().name("ledger".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(ledger.keep(engine, estates, ended)))?;
-        Ok(Self { end, thread })
-    }
-
-    /// Gives back what is held. Nothing may be decided any more.
-    pub async fn end(self) {
-        let _ = self.end.send(true);
-        let _ = tokio::task::spawn_blocking(|| self.thread.join()).await;
-    }
-}
-
-impl Ledger {
-    /// Keeps this node's part of the ledger until told to stop, when nothing is decided any more; then gives back what it
-    /// holds.
-    async fn keep(self: Arc<Self>, engine: Arc<Engine>, estates: Estates, mut stop: watch::Receiver<bool>) {
-        let mut keeper = Keeper::new(self.clone(), engine, estates);
-        let mut looks = tokio::time::interval(LOOK_EVERY);
-        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut counted, mut tidied) = (None, None);
-        // Before anybody is told that nothing is left.
-        keeper.settle().await;
-        loop {
-            tokio::select! {
-                () = self.wake.notified() => keeper.serve().await,
-                _ = looks.tick() => {
-                    keeper.serve().await;
-                    keeper.look().await;
-                    keeper.count(&mut counted);
-                    keeper.tidy(&mut tidied).await;
-                }
-                () = stopped(&mut stop) => break,
-            }
-        }
-        if timeout(LAST_CALLS, keeper.give_all()).await == Ok(true) {
-            if let Some(journal) = self.store.journal()
-                && let Err(error) = journal.remove()
-            {
-                tracing::warn!("the journal of quotas can't be removed: {error}");
-            }
-        } else {
-            tracing::warn!("the quota ledger does not answer: what this node held stays debited");
-        }
-        self.repository.close().await;
-    }
 }
 
 impl Keeper {
@@ -148,6 +83,7 @@ impl Keeper {
             ledger,
             engine,
             number: 0,
+            heard: 0,
             unknown: None,
             paused_until: None,
             untold: Untold::default(),
@@ -158,9 +94,7 @@ impl Keeper {
     }
 
     /// Asks about all that is due.
-    async fn serve(&mut self) {
-        // Nobody is told what is left before the ledger knows what was used.
-        self.settle().await;
+    pub(super) async fn serve(&mut self) {
         loop {
             let due = self.ledger.lock().take_due(MOST);
             let gives_back = !self.ledger.refunds().is_empty() || !self.unplaced.is_empty();
@@ -174,7 +108,7 @@ impl Keeper {
     }
 
     /// Looks at a slice of all accounts: tells what was spent of them, takes more, and forgets what is over.
-    async fn look(&mut self) {
+    pub(super) async fn look(&mut self) {
         let slice = self.slice();
         self.exchange(&slice, Why::Look).await;
         self.forget(&slice, clock::now());
@@ -211,7 +145,7 @@ impl Keeper {
     }
 
     /// Says whether the database has heard it all.
-    async fn give_all(&mut self) -> bool {
+    pub(super) async fn give_all(&mut self) -> bool {
         self.paused_until = None;
         let all = self.ledger.lock().all();
         let mut heard = true;
@@ -226,8 +160,33 @@ impl Keeper {
         heard
     }
 
+    /// Leaves what the ledger was not told to the next run. Says whether nothing is missing.
+    pub(super) fn leave(&mut self) -> bool {
+        let Some(path) = self.estates.own().cloned() else {
+            return false;
+        };
+        let unknown = self.unknown.take();
+        let will = self.will(unknown.as_ref(), self.number, clock::now());
+        if will.is_empty() {
+            return true;
+        }
+        match will.write(&path) {
+            Ok(()) => {
+                let file = path.display();
+                tracing::warn!(
+                    "the quota ledger does not answer: what it was not told is in {file}, and is told when this server starts again"
+                );
+                true
+            }
+            Err(error) => {
+                tracing::warn!("{}: {error}", path.display());
+                false
+            }
+        }
+    }
+
     /// Settles what runs before this one have left. What the database does not answer is tried again later.
-    async fn settle(&mut self) {
+    pub(super) async fn settle(&mut self) {
         if self.estates.is_empty() || self.paused_until.is_some_and(|until| Instant::now() < until) {
             return;
         }
@@ -237,7 +196,7 @@ impl Keeper {
         }
     }
 
-    fn journal(&self) -> Option<&Journal> {
+    pub(super) fn journal(&self) -> Option<&Journal> {
         self.ledger.store.journal()
     }
 
@@ -249,10 +208,7 @@ impl Keeper {
             self.put_off(keys, why);
             return false;
         }
-        if let Some(batch) = self.unknown.take()
-            && let Err(error) = self.find_out(&batch).await
-        {
-            self.unknown = Some(batch);
+        if let Err(error) = self.find_out().await {
             self.put_off(keys, why);
             self.fail(&error);
             return false;
@@ -273,17 +229,19 @@ impl Keeper {
         }
         self.number += 1;
         batch.number = self.number;
-        match self.send(&batch).await {
+        let sent = send(&self.ledger, self.unknown.insert(batch)).await;
+        match sent {
             Ok(told) => {
                 self.report_refused_usage();
-                self.hear(batch, &told, clock::now());
+                if let Some(batch) = self.unknown.take() {
+                    self.hear(batch, &told, clock::now());
+                }
                 true
             }
             Err(error) => {
-                for waiter in batch.waiting.drain(..) {
+                for waiter in self.unknown.iter_mut().flat_map(|batch| batch.waiting.drain(..)) {
                     let _ = waiter.send(Answer::Away);
                 }
-                self.unknown = Some(batch);
                 self.put_off(keys, why);
                 self.fail(&error);
                 false
@@ -335,27 +293,10 @@ impl Keeper {
         batch
     }
 
-    async fn send(&self, batch: &Batch) -> Result<Vec<Told>, RepositoryError> {
-        let ledger = &self.ledger;
-        let asks: Vec<Ask> = batch.drafts.iter().map(|(_, draft)| draft.ask.clone()).collect();
-        let exchange = Exchange {
-            region: &ledger.region,
-            node: &ledger.node,
-            number: batch.number,
-            now: clock::now(),
-            asks: &asks,
-            usage: &batch.usage,
-            refunds: &batch.refunds,
-            unsettled: &batch.unsettled,
-            alerts: &ledger.alerts,
-        };
-        let answer = timeout(PATIENCE, ledger.repository.exchange(&exchange)).await;
-        answer.unwrap_or(Err(RepositoryError::Late))
-    }
-
     pub(super) fn hear(&mut self, batch: Batch, told: &[Told], now: Timestamp) {
         let ledger = self.ledger.clone();
         let counts = &ledger.counts;
+        self.heard = batch.number;
         let mut accounts = ledger.lock();
         for ((key, draft), told) in batch.drafts.iter().zip(told) {
             let Some(held) = accounts.get(*key) else { continue };
@@ -391,13 +332,18 @@ impl Keeper {
         }
     }
 
-    /// Finds out whether a batch was done whose answer was lost.
-    async fn find_out(&mut self, batch: &Batch) -> Result<(), RepositoryError> {
+    /// Finds out whether a batch was done whose answer was lost, if there is one.
+    async fn find_out(&mut self) -> Result<(), RepositoryError> {
+        if self.unknown.is_none() {
+            return Ok(());
+        }
         let ledger = &self.ledger;
         let now = clock::now();
         let last = timeout(PATIENCE, ledger.repository.last_exchange(&ledger.node, now)).await;
         let last = last.unwrap_or(Err(RepositoryError::Late))?;
-        self.found(batch, &last, clock::now());
+        if let Some(batch) = self.unknown.take() {
+            self.found(&batch, &last, clock::now());
+        }
         Ok(())
     }
 
@@ -405,6 +351,7 @@ impl Keeper {
     pub(super) fn found(&mut self, batch: &Batch, last: &Done, now: Timestamp) {
         let ledger = &self.ledger;
         let done = last.number >= batch.number;
+        self.heard = self.heard.max(last.number);
         let mut accounts = ledger.lock();
         for (place, (key, draft)) in batch.drafts.iter().enumerate() {
             if let Some(held) = accounts.get(*key) {
@@ -460,7 +407,7 @@ impl Keeper {
     }
 
     /// Counts the nodes that share the ledger.
-    fn count(&self, counted: &mut Option<Instant>) {
+    pub(super) fn count(&self, counted: &mut Option<Instant>) {
         let ledger = &self.ledger;
         if ledger.is_away() || !is_time(counted, COUNT_EVERY) || !ledger.repository.is_shared() {
             return;
@@ -481,12 +428,31 @@ impl Keeper {
         });
     }
 
-    async fn tidy(&self, tidied: &mut Option<Instant>) {
+    pub(super) async fn tidy(&self, tidied: &mut Option<Instant>) {
         if !self.ledger.is_away() && is_time(tidied, TIDY_EVERY) {
             // Only housekeeping: what it leaves, the next one finds.
             let _ = timeout(PATIENCE, self.ledger.repository.tidy_ledger(clock::now())).await;
         }
     }
+}
+
+/// Says all that a batch has to say.
+async fn send(ledger: &Ledger, batch: &Batch) -> Result<Vec<Told>, RepositoryError> {
+    let asks: Vec<Ask> = batch.drafts.iter().map(|(_, draft)| draft.ask.clone()).collect();
+    let exchange = Exchange {
+        region: &ledger.region,
+        node: &ledger.node,
+        lives: true,
+        number: batch.number,
+        now: clock::now(),
+        asks: &asks,
+        usage: &batch.usage,
+        refunds: &batch.refunds,
+        unsettled: &batch.unsettled,
+        alerts: &ledger.alerts,
+    };
+    let answer = timeout(PATIENCE, ledger.repository.exchange(&exchange)).await;
+    answer.unwrap_or(Err(RepositoryError::Late))
 }
 
 /// Whether it is time again.

@@ -9,6 +9,7 @@ mod census;
 mod decide;
 mod estate;
 mod keeper;
+mod keeping;
 #[cfg(test)]
 mod model;
 mod plant;
@@ -18,6 +19,7 @@ mod terms;
 mod tests;
 mod usage;
 mod wait;
+mod will;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,16 +34,17 @@ use tollgate_counters::MemoryStore;
 use tollgate_counters::shared::node::Details;
 
 use crate::names::Names;
-use account::{Account, InForce, Subject, Terms};
+use account::{Account, Subject};
 use accounts::Accounts;
 use census::Census;
 use plant::{Bug, is_planted};
-use terms::Asker;
+use terms::{Asker, InForce, Terms};
 
 pub use estate::{Estates, Journals};
-pub use keeper::Keeping;
+pub use keeping::Keeping;
 pub use usage::{Tallies, Used};
 pub use wait::{Answer, Wait};
+pub use will::Wills;
 
 /// Requests that may wait for one counter.
 const MOST_WAITING: usize = 1_024;
@@ -77,7 +80,8 @@ pub struct Ledger {
     repository: Repository,
     store: Arc<MemoryStore>,
     region: String,
-    /// Of this run alone.
+    /// Of this run alone, as a number and as the ledger knows it.
+    run: u64,
     node: String,
     accounts: Mutex<Accounts>,
     /// What was not used of what other nodes spent, and the ledger was not told yet.
@@ -113,6 +117,7 @@ impl Ledger {
             repository,
             store,
             region: region.to_owned(),
+            run,
             node: format!("{run:016x}"),
             accounts: Mutex::default(),
             refunds: Mutex::default(),

@@ -11,6 +11,8 @@ pub(super) enum Bug {
     QuietNodesGone,
     /// Limits, zones and anchors stay what they were when an account was made.
     TermsStay,
+    /// What was let through of counters that the ledger never heard of is forgotten by a stop while it is unavailable.
+    StopForgets,
 }
 
 /// Whether a mistake is made.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use tollgate_catalog::Request;
 use tollgate_catalog::model::Accuracy;
-use tollgate_core::{CounterKey, Timestamp};
+use tollgate_catalog::repository::Replaced;
+use tollgate_core::{BillingAnchor, Calendar, CounterKey, Period, Timestamp};
 
 use super::Ledger;
-use super::account::{InForce, Why};
+use super::account::Why;
 use super::plant::{Bug, is_planted};
 use crate::engine::Engine;
 use crate::names::Names;
@@ -15,6 +17,29 @@ use crate::reservations::Kept;
 
 /// Counters that are looked up again at once, of those that nobody asks for.
 const MAX_RENEWED: usize = 5_000;
+
+/// The limit on a counter, as it was last seen.
+#[derive(Debug, Clone)]
+pub(super) struct Terms {
+    pub(super) limit: u64,
+    pub(super) period: Period,
+    pub(super) zone: TimeZone,
+    pub(super) anchor: BillingAnchor,
+    /// All decisions are to be made where all nodes see them.
+    pub(super) exact: bool,
+    /// How much room it may have at most if it is new to the ledger, and what it replaces there.
+    pub(super) room: u64,
+    pub(super) formers: Vec<Replaced>,
+}
+
+/// What of the terms may change while a counter is counted.
+#[derive(Debug, Clone)]
+pub(super) struct InForce {
+    pub(super) limit: u64,
+    pub(super) zone: TimeZone,
+    pub(super) anchor: BillingAnchor,
+    pub(super) exact: bool,
+}
 
 /// A request that a counter counts.
 #[derive(Debug)]
@@ -56,6 +81,14 @@ impl Asker {
             exact: of.accuracy == Accuracy::Exact,
         });
         (terms, until.map_or(u64::MAX, Timestamp::nanos))
+    }
+}
+
+impl Terms {
+    /// The period at an instant: its start and end.
+    pub(super) fn period(&self, now: Timestamp) -> (Timestamp, Timestamp) {
+        let (zone, anchor) = (&self.zone, &self.anchor);
+        Calendar { zone, anchor }.period(self.period, now)
     }
 }
 

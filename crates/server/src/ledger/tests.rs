@@ -7,8 +7,9 @@ use tollgate_core::{
 };
 use tollgate_counters::memory::Note;
 
-use super::account::{Account, Draft, Subject, Terms, Why};
+use super::account::{Account, Draft, Subject, Why};
 use super::estate::unsettled;
+use super::terms::Terms;
 
 const LIMIT: u64 = 3_000;
 const HOUR: u64 = 3_600_000_000_000;

@@ -169,18 +169,28 @@ pub(super) struct Untold {
 /// Kinds of usage that are kept for a database that is away.
 const MOST_UNTOLD: usize = 262_144;
 /// Kinds of usage in one exchange. More would take the database longer than requests that wait for a quota can.
-const MAX_TOLD: usize = 5_000;
+pub(super) const MAX_TOLD: usize = 5_000;
 
 impl Untold {
     /// Takes out what is untold, as much as one exchange may tell.
     pub(super) fn take(&mut self, tallies: &Tallies) -> Vec<Usage> {
+        self.gather(tallies);
+        let told = std::iter::from_fn(|| self.usage.pop_first());
+        told.take(MAX_TOLD).map(|(_, used)| used).collect()
+    }
+
+    /// All that is untold.
+    pub(super) fn all(&mut self, tallies: &Tallies) -> Vec<Usage> {
+        self.gather(tallies);
+        self.usage.values().cloned().collect()
+    }
+
+    fn gather(&mut self, tallies: &Tallies) {
         for used in tallies.take() {
             if !self.add(&used) {
                 tallies.lose(used.allowed, used.denied);
             }
         }
-        let told = std::iter::from_fn(|| self.usage.pop_first());
-        told.take(MAX_TOLD).map(|(_, used)| used).collect()
     }
 
     /// Whether something is left that the last exchange had no room for.

@@ -24,7 +24,7 @@ use crate::engine::{Engine, random_seed};
 use crate::fleet::Fleet;
 use crate::grpc::Grpc;
 use crate::issuer;
-use crate::ledger::{Estates, Journals, Keeping, Ledger};
+use crate::ledger::{Estates, Journals, Keeping, Ledger, Wills};
 use crate::metrics::{IssuerMetrics, Metrics};
 use crate::policies;
 use crate::reservations::{Keys, Reservations};
@@ -249,7 +249,8 @@ fn keep_ledger(
         return Ok(None);
     }
     let run = getrandom::u64().map_err(|error| fail(&error))?;
-    let estates = keep_journal(settings, engine, run);
+    let wills = Wills::of(&settings.data_dir, &settings.database, &settings.region);
+    let estates = keep_journal(settings, engine, run).and(&wills, run);
     let ledger = Arc::new(Ledger::new(
         repository,
         engine.store.clone(),

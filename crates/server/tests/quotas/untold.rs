@@ -1,9 +1,12 @@
 //! What quotas let through while the ledger is unavailable, of counters that it has never heard of: it is told when it
 //! answers again, or when the server ends, even if nobody asks for them any more.
 
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+
 use serde_json::json;
 
-use crate::common::{Server, wait_for};
+use crate::common::{Launch, Server, file_of, wait_for};
 use crate::postgres::Postgres;
 use crate::world::{org, quota, serve};
 
@@ -17,6 +20,12 @@ fn policies() -> [String; 2] {
 /// A server that knows that its database is gone.
 fn without_database(postgres: &mut Postgres, url: &str) -> Server {
     let server = serve(Some(url), &policies());
+    lose_database(postgres, &server);
+    server
+}
+
+/// Ends its database, and waits until it knows.
+fn lose_database(postgres: &mut Postgres, server: &Server) {
     for org in ["open", "local"] {
         server
             .platform_admin()
@@ -28,7 +37,6 @@ fn without_database(postgres: &mut Postgres, url: &str) -> Server {
         let _ = server.check(&json!({"orgId": "nobody", "scopes": ["open"]}));
         (server.counted("tollgate_ledger_away") == 1).then_some(())
     });
-    server
 }
 
 /// Asks so often for an org in a scope, and says how many were allowed.
@@ -87,4 +95,64 @@ fn what_was_let_through_is_told_at_the_end() {
     assert!(server.wait().success());
     let row = "SELECT mark, used FROM tollgate_ledger WHERE org = 'open'";
     assert_eq!(postgres.sql(&url, row), "150|150");
+}
+
+/// The files in which runs have left what they could not tell.
+fn wills(server: &Server) -> Vec<PathBuf> {
+    let files = server.dir.path().join("tollgate-data").read_dir().unwrap();
+    let files = files.map(|file| file.unwrap().path());
+    let is_will = |path: &PathBuf| path.to_str().unwrap().contains("ledger-will-");
+    files.filter(is_will).collect()
+}
+
+#[test]
+fn what_was_let_through_outlives_a_stop_while_the_ledger_is_unavailable() {
+    let mut postgres = Postgres::start();
+    let url = postgres.create();
+    let mut server = without_database(&mut postgres, &url);
+    assert_eq!(spend(&server, "open", "open", 100), 100);
+    let local = spend(&server, "local", "local", 150);
+    assert!((1..=140).contains(&local), "{local}");
+    server.restart("TERM");
+    let left = wills(&server);
+    assert_eq!(left.len(), 1);
+    let mode = left[0].metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // The next run lets some through as well, and ends before the database is back.
+    assert_eq!(spend(&server, "open", "open", 20), 20);
+    server.end("TERM");
+    assert_eq!(wills(&server).len(), 2);
+    postgres.start_again();
+    server.start_again();
+    for (org, let_through) in [("open", 120), ("local", local)] {
+        assert_eq!(used(&server, org), let_through, "{org}");
+        assert_eq!(stated(&server, org), let_through, "{org}");
+    }
+    assert_eq!(spend(&server, "open", "open", 200), 80);
+    assert!(wills(&server).is_empty());
+    // Nothing of it is told again.
+    server.restart("TERM");
+    assert_eq!(used(&server, "open"), 200);
+    assert_eq!(used(&server, "local"), local);
+}
+
+#[test]
+fn what_is_owed_outlives_a_stop_without_a_journal() {
+    let mut postgres = Postgres::start();
+    let url = postgres.create();
+    let mut server = Server::launch(&Launch {
+        policies: Some(&file_of(&policies())),
+        flags: &["--threads", "1", "--database", &url],
+        environment: &[("TOLLGATE_QUOTA_JOURNAL", "off")],
+        ..Launch::default()
+    });
+    // The ledger knows of this one, and the node holds a chunk of it.
+    assert_eq!(spend(&server, "open", "open", 20), 20);
+    lose_database(&mut postgres, &server);
+    assert_eq!(spend(&server, "open", "open", 100), 100);
+    server.end("TERM");
+    postgres.start_again();
+    server.start_again();
+    assert_eq!(used(&server, "open"), 120);
+    assert_eq!(spend(&server, "open", "open", 200), 80);
 }

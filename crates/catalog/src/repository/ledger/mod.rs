@@ -32,6 +32,8 @@ pub struct Exchange<'a> {
     pub region: &'a str,
     /// The node, by an id that no other run of it has.
     pub node: &'a str,
+    /// The node is alive; else somebody speaks for one that has ended.
+    pub lives: bool,
     /// One more than the node's last.
     pub number: i64,
     /// The node's time.
@@ -301,7 +303,7 @@ impl Repository {
         .bind(exchange.number)
         .bind(signed(exchange.now.millis()))
         .bind(granted)
-        .bind(i64::from(exchange.unsettled.is_empty()))
+        .bind(i64::from(exchange.lives))
         .execute(connection)
         .await?;
         Ok(())

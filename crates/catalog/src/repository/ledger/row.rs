@@ -1,5 +1,6 @@
 //! A row of the ledger, and what becomes of it in an exchange. Pure: no database, no clock.
 
+use serde::{Deserialize, Serialize};
 use tollgate_core::{MAX_COUNT, Timestamp};
 
 /// What a counter is called: the same on every node and in every version.
@@ -23,7 +24,7 @@ pub struct Row {
 }
 
 /// A counter that another replaces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replaced {
     /// Which.
     pub name: LedgerName,
@@ -34,7 +35,7 @@ pub struct Replaced {
 }
 
 /// What a node says about one counter.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
     /// Which counter.
     pub name: LedgerName,
@@ -74,7 +75,7 @@ pub struct Ask {
 }
 
 /// What was not used after all of what some node has spent, in the period that ends then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refund {
     /// Of which counter.
     pub name: LedgerName,
@@ -85,7 +86,7 @@ pub struct Refund {
 }
 
 /// What a run that has ended spent of a counter, and had left of it, without having told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unsettled {
     /// Which counter.
     pub name: LedgerName,

@@ -2,6 +2,7 @@
 
 use std::sync::{MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sqlx::any::AnyRow;
 use sqlx::error::DatabaseError;
@@ -16,7 +17,7 @@ use crate::repository::{Repository, RepositoryError};
 pub const SLOT_MS: u64 = 15 * 60 * 1_000;
 
 /// What was used, by whom, for what, in one slot of time.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// The org.
     pub org: String,

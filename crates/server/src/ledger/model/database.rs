@@ -6,6 +6,7 @@ use tollgate_catalog::repository::{Ask, Done, Granted, LedgerName, Row, Told};
 use tollgate_core::Timestamp;
 
 use super::judge::Judge;
+use crate::ledger::will::Part;
 
 /// From which parts of a quota on somebody is told.
 pub(super) const ALERTS: [u8; 3] = [50, 80, 100];
@@ -56,6 +57,20 @@ impl Database {
         let granted = if some { granted.collect() } else { Vec::new() };
         self.nodes.insert(node, (Done { number, granted }, now.nanos()));
         all
+    }
+
+    /// Does what is told for a run that has ended.
+    pub(super) fn tell(&mut self, heir: u64, number: i64, part: &Part, now: Timestamp, judge: &mut Judge) {
+        for unsettled in &part.unsettled {
+            if let Some(row) = self.rows.get_mut(&unsettled.name) {
+                row.settle(unsettled, now);
+                judge.inherited(unsettled.name);
+            }
+        }
+        part.asks.iter().for_each(|ask| judge.inherited(ask.name));
+        self.exchange(heir, number, part.present(now).into_iter(), now, judge);
+        // It is nobody who lives.
+        self.nodes.entry(heir).or_default().1 = 0;
     }
 
     pub(super) fn last(&self, node: u64) -> Done {

@@ -44,6 +44,8 @@ pub(super) struct Judge {
     unsure: HashSet<(Counter, u64)>,
     /// Counters of which a grant was perhaps lost, and in which period.
     stranded: HashSet<(Counter, u64)>,
+    /// Counters of which something was told for a run that has ended, and nobody has looked for thresholds since.
+    unlooked: HashSet<LedgerName>,
     /// What was let through in the present outage of counters with `local`, where all nodes knew of each other.
     outage: Option<HashMap<Counter, u64>>,
     pub(super) allowed: u64,
@@ -58,6 +60,7 @@ impl Judge {
             names: HashMap::new(),
             unsure: HashSet::new(),
             stranded: HashSet::new(),
+            unlooked: HashSet::new(),
             outage: None,
             allowed: 0,
             problem: None,
@@ -154,9 +157,17 @@ impl Judge {
 
     pub(super) fn exchanged(&mut self, ask: &Ask, row: &Row) {
         let counter = self.counter(ask);
+        if ask.alert_limit > 0 {
+            self.unlooked.remove(&ask.name);
+        }
         if row.used > row.mark {
             self.fail(format!("{counter:?} has used more than its mark: {row:?}"));
         }
+    }
+
+    /// Something was told for a run that has ended.
+    pub(super) fn inherited(&mut self, name: LedgerName) {
+        self.unlooked.insert(name);
     }
 
     /// A threshold was reached.
@@ -238,7 +249,7 @@ impl Judge {
             let looked_at = self
                 .names
                 .get(&counter)
-                .is_some_and(|name| known.contains(&(*name, end)));
+                .is_some_and(|name| known.contains(&(*name, end)) && !self.unlooked.contains(name));
             if row.alerted < highest && looked_at {
                 self.fail(format!(
                     "nobody was told that {} of {limit} of {counter:?} are used",

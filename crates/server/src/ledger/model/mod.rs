@@ -111,3 +111,8 @@ fn quiet_nodes_that_are_not_counted_are_found() {
 fn terms_that_stay_are_found() {
     is_found(Bug::TermsStay);
 }
+
+#[test]
+fn a_stop_that_forgets_what_was_let_through_is_found() {
+    is_found(Bug::StopForgets);
+}

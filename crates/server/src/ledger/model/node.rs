@@ -17,10 +17,13 @@ use crate::ledger::account::Why;
 use crate::ledger::estate::Estates;
 use crate::ledger::keeper::{Batch, Keeper};
 use crate::ledger::plant::{Bug, is_planted};
+use crate::ledger::will::Will;
 use crate::ledger::{Answer, Ledger};
 
 /// How often a node says that it is alive, and counts the others.
 const COUNT_EVERY_NS: u64 = 5_000_000_000;
+/// What is added to a run's number for whoever tells what it has left.
+const HEIR: u64 = 1 << 32;
 /// Requests wait no more often.
 const MAX_WAITS: usize = 4;
 
@@ -56,6 +59,8 @@ pub(super) struct Node {
     number: i64,
     unknown: Option<Batch>,
     counted: Option<u64>,
+    /// What runs before it have left to be told.
+    pub(super) wills: Vec<Will>,
 }
 
 /// What surrounds a node at an instant.
@@ -67,7 +72,7 @@ pub(super) struct Around<'a> {
 }
 
 impl Node {
-    pub(super) fn start(run: u64, set: &PolicySet, directory: &Path) -> Self {
+    pub(super) fn start(run: u64, set: &PolicySet, directory: &Path, wills: Vec<Will>) -> Self {
         let engine = Engine::new(set, KeySeed::new(run, 1), 100_000, false).unwrap();
         let engine = Arc::new(engine);
         let repository = Repository::later("postgres://127.0.0.1:1/nobody").unwrap();
@@ -89,6 +94,7 @@ impl Node {
             number: 0,
             unknown: None,
             counted: None,
+            wills,
         }
     }
 
@@ -173,9 +179,48 @@ impl Node {
         self.exchange(&all, Why::Ending, around) && self.unknown.is_none()
     }
 
+    /// Leaves to the next run what it could not tell, as a file has it.
+    pub(super) fn leave(&mut self, now: Timestamp) -> Vec<Will> {
+        let unknown = self.unknown.take();
+        let will = self.keeper.will(unknown.as_ref(), self.number, now);
+        let text = serde_json::to_string(&will).unwrap();
+        self.wills.push(serde_json::from_str(&text).unwrap());
+        std::mem::take(&mut self.wills)
+    }
+
+    /// Tells what runs before it have left. Says whether that is done, as far as it knows.
+    fn settle(&mut self, around: &mut Around<'_>) -> bool {
+        if self.wills.is_empty() {
+            return true;
+        }
+        if !around.database.available || around.fate == Fate::Lost {
+            return false;
+        }
+        for will in &self.wills {
+            let run = will.run();
+            let heir = run + HEIR;
+            let told = around.database.last(heir).number;
+            let parts = will.parts(&around.database.last(run));
+            for (part, number) in parts.iter().zip(1..).filter(|(_, number)| *number > told) {
+                let database = &mut *around.database;
+                database.tell(heir, number, part, around.now, around.judge);
+            }
+        }
+        let heard = around.fate == Fate::Answered;
+        if heard {
+            self.wills.clear();
+        }
+        heard
+    }
+
     fn exchange(&mut self, keys: &[CounterKey], why: Why, around: &mut Around<'_>) -> bool {
         let now = around.now;
         self.ledger.renew(&self.engine, keys, why, now);
+        if !self.settle(around) {
+            self.keeper.put_off(keys, why);
+            self.ledger.away.store(true, Ordering::Relaxed);
+            return false;
+        }
         if let Some(batch) = self.unknown.take() {
             if !around.database.available {
                 self.unknown = Some(batch);

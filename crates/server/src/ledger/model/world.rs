@@ -9,6 +9,7 @@ use super::Draw;
 use super::database::Database;
 use super::judge::{Counter, Judge, Terms};
 use super::node::{Answered, Around, Fate, Node};
+use crate::ledger::will::Will;
 
 pub(super) const ORGS: [&str; 2] = ["acme", "globex"];
 pub(super) const MODES: [&str; 3] = ["closed", "open", "local"];
@@ -63,7 +64,7 @@ impl World {
             since: now,
         };
         for place in 0..NODES {
-            let node = world.start(place);
+            let node = world.start(place, Vec::new());
             world.nodes.push(node);
         }
         world
@@ -260,24 +261,28 @@ impl World {
     fn kill(&mut self, place: usize) {
         self.judge.killed(&self.database, self.now);
         self.judge.outage_ends();
-        self.nodes[place] = self.start(place);
+        let wills = std::mem::take(&mut self.nodes[place].wills);
+        self.nodes[place] = self.start(place, wills);
     }
 
+    /// A node ends in order, perhaps while the database is unavailable, and is started again.
     fn restart(&mut self, place: usize) {
         self.fate = Fate::Answered;
         let (nodes, mut around) = self.around();
-        if nodes[place].end(&mut around) {
-            self.judge.outage_ends();
-            self.nodes[place] = self.start(place);
+        let told = nodes[place].end(&mut around);
+        let wills = if told {
+            Vec::new()
         } else {
-            self.kill(place);
-        }
+            nodes[place].leave(around.now)
+        };
+        self.judge.outage_ends();
+        self.nodes[place] = self.start(place, wills);
     }
 
-    fn start(&mut self, place: usize) -> Node {
+    fn start(&mut self, place: usize, wills: Vec<Will>) -> Node {
         self.runs += 1;
         self.since = self.now;
-        Node::start(self.runs, &self.set(), self.directories[place].path())
+        Node::start(self.runs, &self.set(), self.directories[place].path(), wills)
     }
 
     /// An org has other terms from now on.
@@ -325,7 +330,7 @@ impl World {
             assert!(nodes[place].end(&mut around), "the database answers");
         }
         self.judge_all(true);
-        self.nodes[0] = self.start(0);
+        self.nodes[0] = self.start(0, Vec::new());
         for org in 0..ORGS.len() {
             for mode in 0..MODES.len() {
                 let counter = (org, mode);
