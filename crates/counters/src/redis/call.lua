@@ -745,7 +745,9 @@ if formers > 0 then
       end
     end
     counter[TAKEN_OVER] = notes
-    if late > 0 and counter[EXPIRES] > 0 then
+    -- A window that begins with its first request has not begun: what came before is not in it.
+    local unopened = counter[KIND] == FIRST and counter[B] == 0
+    if late > 0 and counter[EXPIRES] > 0 and not unopened then
       charge_anyway(counter, late)
     end
   end

@@ -116,8 +116,8 @@ fn a_call_that_only_borrows_hears_what_was_charged_to_the_counter_before() {
             let call = &next.call;
             if call.needs.is_empty() && !call.wants.is_empty() {
                 borrowed += 1;
-                let borrower = &call.subjects[call.wants[0].subject];
-                assert_eq!(borrower.formers.len(), 1, "{call:?}");
+                let subject = &call.subjects[call.wants[0].subject];
+                assert_eq!(subject.formers.len(), 1, "{call:?}");
             }
             fleet.run(&next);
         }

@@ -168,6 +168,11 @@ impl Book {
         }
     }
 
+    /// When something was last taken, in the store's time.
+    pub fn latest(&self) -> u64 {
+        self.latest
+    }
+
     /// What is on lease: until when, how much.
     pub fn on_lease(&self, stamp: u64) -> impl Iterator<Item = (u64, u64)> {
         self.lent.iter().copied().filter(move |(until, _)| *until > stamp)

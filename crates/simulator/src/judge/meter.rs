@@ -265,6 +265,15 @@ impl Meter {
         more
     }
 
+    /// Whether something can be in the window that runs: one from its first request may not have begun.
+    pub fn is_open(&mut self, stamp: u64) -> bool {
+        self.advance(stamp);
+        match (self.nature.algorithm, &self.count) {
+            (Algorithm::FixedWindow(Anchor::First), Count::Window(end, _)) => self.latest < *end,
+            _ => true,
+        }
+    }
+
     /// A counter that it replaces was charged so much of fallbacks after it had begun with what that one had left.
     pub fn take_over(&mut self, cost: u64, at: u64, stamp: u64) {
         if cost == 0 {
@@ -314,7 +323,8 @@ impl Meter {
     pub fn began(&mut self, at: u64, stamp: u64) {
         self.disturb();
         let back = stamp < self.latest.max(self.furthest);
-        self.furthest = 0;
+        // One that is not looked at by then may go back later, with a count that lies ahead.
+        self.furthest = if back { 0 } else { stamp };
         self.lost = Some((stamp, at));
         // What it counted beyond its limit, after a fallback or by a higher one, is forgotten with the rest.
         if let Some(numbers) = self.numbers

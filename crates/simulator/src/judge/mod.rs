@@ -20,6 +20,8 @@ use meter::Meter;
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLI;
 const BASIS: u64 = 10_000;
+/// The store keeps a counter for at least so long after it stopped to matter.
+const KEPT: u64 = 300 * SECOND;
 /// A node remembers a denial at most so long, whatever happens to the store meanwhile.
 const REMEMBERED: u64 = SECOND + 100 * MILLI;
 
@@ -228,7 +230,7 @@ impl Judge<'_> {
             self.with(counter, |account, numbers| {
                 let before = account.taken_over.insert(*former, now).unwrap_or_default();
                 let most = now.at_most - before.at_most;
-                if most > 0 {
+                if most > 0 && account.meter.is_open(stamp) {
                     account.taken.settle(numbers, most, stamp);
                     account.used.settle(numbers, most, stamp);
                     account.meter.take_over(now.at_least - before.at_least, at, stamp);
@@ -327,6 +329,13 @@ impl Judge<'_> {
         let room = self.room_of_formers(counter, at, stamp);
         let account = self.accounts.get(&counter);
         let known = account.and_then(|account| account.numbers);
+        // One that the store has forgotten, since its clock went far ahead, begins as used up again if what it replaces is
+        // out of reach.
+        let out_of_reach = nature.formers.iter().any(|former| former.out_of_reach);
+        let forgotten = account.is_some_and(|account| account.taken.latest() + KEPT <= stamp);
+        if out_of_reach && forgotten {
+            return None;
+        }
         // A node may remember a denial by what held before, or by older numbers than the store's.
         let told_lately = account.is_some_and(|account| at < account.told + REMEMBERED);
         let behind = known.is_some_and(|known| known.revision > by.revision);

@@ -113,12 +113,7 @@ impl<W: Waiter> Node<W> {
                 most: pool.most,
                 needed: false,
             });
-            // What others report to a counter that this one replaces is charged to it.
-            if let Some(low) = low.iter().find(|low| low.key == key)
-                && !draft.contradicts(&low.predecessors)
-            {
-                draft.replaces(pool.name, terms, &low.predecessors);
-            }
+            draft.replaces_of(&low, key, pool.name, terms);
         }
         self.settle_owing(line, pools, &mut flight, &mut draft, (store, now));
         for given in line.given.drain(..) {
@@ -267,6 +262,14 @@ impl Draft {
             let mut subjects = self.call.subjects.iter();
             subjects.any(|subject| subject.name == *name && numbers(&subject.terms) != numbers(terms))
         })
+    }
+
+    /// Says what a counter replaces that runs low: what others report to that is charged to it.
+    fn replaces_of(&mut self, low: &[Low], key: CounterKey, name: Name, terms: &Terms) {
+        let low = low.iter().find(|low| low.key == key);
+        if let Some(low) = low.filter(|low| !self.contradicts(&low.predecessors)) {
+            self.replaces(name, terms, &low.predecessors);
+        }
     }
 
     /// Says what a counter replaces.

@@ -4,7 +4,7 @@
 //! requests that it let through while it could not ask. So a counter notes how much it was ever charged of fallbacks, and
 //! one that replaces it takes over what it has not seen of that, whenever a call names both.
 
-use super::super::call::{MOST, Micros, Name};
+use super::super::call::{Kind, MOST, Micros, Name};
 use super::Bug;
 use super::counter::{Counter, GRACE};
 
@@ -58,7 +58,9 @@ impl Counter {
             };
             late = (late + (other.reported.total - before)).min(MOST);
         }
-        if late > 0 && !untouched && self.bug != Some(Bug::LateUnheard) {
+        // A window that begins with its first request has not begun: what came before is not in it.
+        let unopened = self.terms.kind == Kind::First && self.numbers[1] == 0;
+        if late > 0 && !untouched && !unopened && self.bug != Some(Bug::LateUnheard) {
             self.charge_anyway(late, now);
         }
     }
