@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::common::clock::pause;
 use crate::common::{DEADLINE, Launch, Server, file_of};
 use crate::load::Load;
 use crate::postgres::Postgres;
@@ -94,11 +95,10 @@ fn kill_with(server: &mut Server, org: &str, sums: &mut Sums) {
             }
             let begun = Instant::now();
             while now.load(Ordering::Relaxed) < 20 && begun.elapsed() < DEADLINE {
-                std::thread::yield_now();
+                // A loop that only yields keeps new processes, such as those of PostgreSQL, waiting for seconds.
+                pause(Duration::from_millis(1));
             }
-            let moment = Duration::from_micros(getrandom::u64().unwrap() % 150_000);
-            let (_silent, pause) = std::sync::mpsc::channel::<()>();
-            let _ = pause.recv_timeout(moment);
+            pause(Duration::from_micros(getrandom::u64().unwrap() % 150_000));
             let killed = Instant::now();
             server.restart("KILL");
             sums.slowest_start = sums.slowest_start.max(killed.elapsed());
