@@ -16,7 +16,7 @@ use super::check::How;
 use super::forwarded::{client_address, endpoint, header, text};
 use super::head::{Head, split_target};
 use super::reply::Reply;
-use super::{Asked, DataPlane, Identity, Turn, Unanswered, query_value};
+use super::{Asked, DataPlane, Identity, Sender, Turn, Unanswered, query_value};
 use crate::answer::{Problem, write_denial, write_headers};
 use crate::check_body::{BodyError, MAX_ITEMS, identify};
 use crate::engine::Checked;
@@ -66,18 +66,20 @@ fn decide(
     reply: &mut Reply,
 ) -> Result<(), Unanswered> {
     let identity;
-    let request = if plane.trusts(asked.peer) {
+    let (request, sender) = if plane.trusts(asked.peer) {
         identity = plane.identity(&|name| header(asked.head, name), turn.now)?;
         let mut request = read(asked.head, turn.snapshot(), turn.now, identity.as_deref())?;
         let hops = asked.head.all("x-forwarded-for");
         request.ip = Some(client_address(hops, asked.peer, &plane.trusted_proxies));
-        request
+        (request, Sender::Gateway)
     } else {
-        Request {
+        let request = Request {
             ip: Some(asked.peer.to_canonical()),
             ..Request::new()
-        }
+        };
+        (request, Sender::Untrusted)
     };
+    plane.require_identity(&request, sender)?;
     let mut checked = Checked::blank(turn.snapshot(), turn.now);
     let how = How::Plain(Commit::Charge);
     plane.decide(turn, &request, how, turn.answer.take(), &mut checked)?;

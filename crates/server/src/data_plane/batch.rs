@@ -10,7 +10,7 @@ use tollgate_counters::Commit;
 use super::check::{How, read, write_item};
 use super::order::Order;
 use super::reply::Reply;
-use super::{Asked, DataPlane, Turn, Unanswered};
+use super::{Asked, DataPlane, Sender, Turn, Unanswered};
 use crate::answer::{Problem, write_problem, write_too_many};
 use crate::check_body::{CheckBody, read_object};
 use crate::engine::{Checked, Heard, Patience, Undecided, Wait};
@@ -83,7 +83,10 @@ pub(super) fn answer(
     let mut requests = Vec::with_capacity(bodies.len());
     for (index, body) in bodies.iter().enumerate() {
         let request = body.request(Some(turn.snapshot()), turn.now);
-        requests.push(request.map_err(|error| at_index(index, error.into()))?);
+        let request = request.map_err(|error| at_index(index, error.into()))?;
+        let identified = plane.require_identity(&request, Sender::Service);
+        identified.map_err(|problem| at_index(index, problem))?;
+        requests.push(request);
     }
     let mut items = match turn.progress.take() {
         Some(progress) => progress.items,

@@ -8,7 +8,7 @@ use tollgate_counters::Commit;
 
 use super::keyed::Keyed;
 use super::reply::Reply;
-use super::{Asked, DataPlane, Turn, Unanswered, query_value, reserve};
+use super::{Asked, DataPlane, Sender, Turn, Unanswered, query_value, reserve};
 use crate::answer::{Problem, write_decision, write_denial_members, write_headers, write_too_many};
 use crate::check_body::{BodyError, CheckBody};
 use crate::engine::{Checked, Done, Heard, Undecided, Wait};
@@ -25,6 +25,7 @@ pub(super) fn answer(
     let body = read(asked.body)?;
     let request = body.request(Some(turn.snapshot()), turn.now);
     let request = request.map_err(Problem::from)?;
+    plane.require_identity(&request, Sender::Service)?;
     let commit = if body.dry_run() {
         Commit::DryRun
     } else {

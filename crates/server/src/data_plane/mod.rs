@@ -18,6 +18,7 @@ mod keyed;
 mod order;
 mod refund;
 mod reply;
+mod required_identity;
 mod reserve;
 mod rls;
 mod series;
@@ -47,6 +48,8 @@ pub(crate) use jwt::Identity;
 pub use jwt::{Jwt, JwtFlags, JwtSettings};
 pub(crate) use keyed::{both, good_key, kept_until, refused};
 pub(crate) use order::Order;
+pub(crate) use required_identity::Sender;
+pub use required_identity::{RequiredIdentity, UnknownIdentity};
 pub(crate) use reserve::{Opened, good_ttl};
 pub(crate) use series::Series;
 pub use settle::Settled;
@@ -75,6 +78,8 @@ pub struct DataPlane {
     pub tokens: Option<DataTokens>,
     /// Whose JWTs say who asks, if anybody's.
     pub jwt: Option<Jwt>,
+    /// The identity without which a request is refused.
+    pub required_identity: RequiredIdentity,
     /// How often an org may ask, if that is limited.
     pub org_cap: Option<Arc<OrgCap>>,
     /// What is reserved.
@@ -147,6 +152,7 @@ impl DataPlane {
             trusted_proxies: Vec::new(),
             tokens: None,
             jwt: None,
+            required_identity: RequiredIdentity::default(),
             org_cap: None,
             reservations: Arc::new(Reservations::new(seed, store.clone())),
             keys: Arc::new(Keys::new(seed, store)),
@@ -207,7 +213,6 @@ impl DataPlane {
     ) -> Result<(), Unanswered> {
         if let Err(problem) = self.admit(asked.head, Place::Caller) {
             reply.problem(&problem);
-            reply.header("www-authenticate", b"Bearer");
             return Ok(());
         }
         if asked.head.method == "POST" {

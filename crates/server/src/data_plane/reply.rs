@@ -54,8 +54,10 @@ impl Reply {
         self.clear();
         self.status = problem.status;
         self.problem_json();
-        if matches!(problem.status, 429 | 503) {
-            self.header("retry-after", b"1");
+        match problem.status {
+            401 => self.header("www-authenticate", b"Bearer"),
+            429 | 503 => self.header("retry-after", b"1"),
+            _ => {}
         }
         write_problem(problem, &mut self.body);
     }

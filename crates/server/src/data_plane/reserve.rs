@@ -10,7 +10,7 @@ use tollgate_counters::Commit;
 use super::check::{How, always_200, read_any, write_head};
 use super::keyed::{Keyed, bounded};
 use super::reply::Reply;
-use super::{Asked, DataPlane, Turn, Unanswered};
+use super::{Asked, DataPlane, Sender, Turn, Unanswered};
 use crate::answer::{Problem, rfc3339, write_decision, write_denial_members};
 use crate::engine::{Checked, Done};
 use crate::reservations::{Bill, Recording, Undo};
@@ -37,6 +37,7 @@ pub(super) fn answer(
     let ttl_ms = good_ttl(body.ttl_ms())?;
     let request = body.request(Some(turn.snapshot()), turn.now);
     let request = request.map_err(Problem::from)?;
+    plane.require_identity(&request, Sender::Service)?;
     let keyed = match turn.done() {
         None => plane.claim_in_fleet(asked, turn, request.org, reply)?,
         Some(Done::Asked(known)) => plane.hear_of_key(asked, turn, request.org, known, reply)?,

@@ -26,7 +26,7 @@ use tonic::Code;
 use super::passed_on::PassedOn;
 use crate::answer::{Problem, write_denial, write_headers, write_problem};
 use crate::clock;
-use crate::data_plane::{DataPlane, Identity, SCOPES, add_scopes, client_address, read_caller, text};
+use crate::data_plane::{DataPlane, Identity, SCOPES, Sender, add_scopes, client_address, read_caller, text};
 use crate::engine::Checked;
 
 /// The service.
@@ -103,6 +103,12 @@ impl Authorization {
         let answer = async {
             let mut identity = None;
             let check = self.read(&asked, envoy, &snapshot, now, &mut identity)?;
+            let sender = if self.plane.trusts(envoy) {
+                Sender::Gateway
+            } else {
+                Sender::Untrusted
+            };
+            self.plane.require_identity(&check, sender)?;
             let decided = self.plane.decide_in_time(&snapshot, &check, Commit::Charge, now);
             Ok::<_, Problem>(self.write(&decided.await?))
         };
@@ -133,8 +139,12 @@ impl Authorization {
 fn refused(problem: &Problem) -> CheckResponse {
     let mut body = Vec::new();
     write_problem(problem, &mut body);
-    let retry = matches!(problem.status, 429 | 503).then(|| header("retry-after", "1"));
-    denied(problem.status, retry.into_iter().collect(), &body)
+    let headers = match problem.status {
+        401 => vec![header("www-authenticate", "Bearer")],
+        429 | 503 => vec![header("retry-after", "1")],
+        _ => Vec::new(),
+    };
+    denied(problem.status, headers, &body)
 }
 
 fn denied(status: u16, mut headers: Vec<HeaderValueOption>, body: &[u8]) -> CheckResponse {

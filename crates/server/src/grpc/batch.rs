@@ -16,7 +16,7 @@ use super::status::{malformed, status};
 use crate::answer::Problem;
 use crate::check_body::CheckMessage;
 use crate::clock;
-use crate::data_plane::{MAX_REQUESTS, Order, Series, all};
+use crate::data_plane::{MAX_REQUESTS, Order, RequiredIdentity, Sender, Series, all};
 use crate::engine::{Checked, Undecided, Wait};
 use crate::wire::{Fields, write};
 
@@ -39,11 +39,9 @@ impl RateLimiter {
         let (unusual, mut batch) = read(message)?;
         for (place, check) in &unusual {
             let question = Question::read(&check.body, check.with_headers, &snapshot, now);
-            batch.questions[*place] = question.map_err(|problem| {
-                let detail = format!("requests[{place}]: {}", problem.detail);
-                status(Problem { detail, ..problem })
-            })?;
+            batch.questions[*place] = question.map_err(|problem| at_place(*place, &problem))?;
         }
+        self.require_identities(&batch)?;
         let count = batch.questions.len();
         let mut out = message::begin(count * DECISION_BYTES);
         // Where what is decided later belongs.
@@ -88,6 +86,19 @@ impl RateLimiter {
         }
         whole.extend_from_slice(&out[copied..]);
         Ok(message::end(whole))
+    }
+
+    /// Refuses a batch of which a check lacks the identity that is required.
+    fn require_identities(&self, batch: &Batch<'_>) -> Result<(), Status> {
+        // A batch is large: without need nobody goes through it once more.
+        if self.plane.required_identity == RequiredIdentity::Nothing {
+            return Ok(());
+        }
+        for (place, question) in batch.questions.iter().enumerate() {
+            let identified = self.plane.require_identity(&question.check, Sender::Service);
+            identified.map_err(|problem| at_place(place, &problem))?;
+        }
+        Ok(())
     }
 
     /// Decides what has to wait, and hands it back in order.
@@ -146,6 +157,15 @@ impl RateLimiter {
         }
         item
     }
+}
+
+/// The status of a problem with one check of a batch.
+fn at_place(place: usize, problem: &Problem) -> Status {
+    let detail = format!("requests[{place}]: {}", problem.detail);
+    status(Problem {
+        detail,
+        ..problem.clone()
+    })
 }
 
 /// An item of the answer that says why there is no decision.

@@ -14,7 +14,7 @@ use super::status::{malformed, status};
 use crate::answer::HeaderStyles;
 use crate::check_body::{CheckBody, CheckMessage};
 use crate::clock;
-use crate::data_plane::DataPlane;
+use crate::data_plane::{DataPlane, Sender};
 use crate::wire::Fields;
 
 /// What most decisions take up.
@@ -36,6 +36,7 @@ impl RateLimiter {
         let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
         let body = CheckBody::from(request);
         let question = Question::read(&body, request.with_headers(), &snapshot, now).map_err(status)?;
+        self.require_identity(&question)?;
         if request.idempotency_key.is_some() {
             let answer = self.answer_once(request, &question, &snapshot, now).await;
             return answer.map_err(status);
@@ -60,6 +61,7 @@ impl RateLimiter {
             }
             question = Question::read(&unusual.body, unusual.with_headers, &snapshot, now).map_err(status)?;
         }
+        self.require_identity(&question)?;
         let decided = self
             .plane
             .decide_in_time(&snapshot, &question.check, question.commit, now);
@@ -68,6 +70,13 @@ impl RateLimiter {
         let headers = self.headers(question.with_headers);
         write_decision(&checked, headers, None, &mut out);
         Ok(message::end(out))
+    }
+
+    /// Refuses a check that lacks the identity that is required.
+    #[inline]
+    pub(super) fn require_identity(&self, question: &Question<'_>) -> Result<(), Status> {
+        let identified = self.plane.require_identity(&question.check, Sender::Service);
+        identified.map_err(status)
     }
 
     /// How the headers of an answer are written, if it is to have some.

@@ -21,7 +21,8 @@ use crate::answer::{Problem, rfc3339};
 use crate::check_body::CheckBody;
 use crate::clock;
 use crate::data_plane::{
-    Claimant, Opened, Settled, actual, both, good_key, good_ttl, kept_until, no_room, not_open, refused,
+    Claimant, Opened, Sender, Settled, actual, both, good_key, good_ttl, kept_until, no_room, not_open,
+    refused,
 };
 use crate::engine::Checked;
 use crate::reservations::{
@@ -138,6 +139,7 @@ impl RateLimiter {
         let ttl_ms = good_ttl(request.ttl_ms)?;
         let body = CheckBody::from(&check);
         let question = Question::read(&body, check.with_headers(), &snapshot, now)?;
+        self.plane.require_identity(&question.check, Sender::Service)?;
         let decide = async {
             self.plane.has_room(question.check.org)?;
             let checked = self.decided(&question, &snapshot, now).await?;

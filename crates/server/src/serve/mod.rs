@@ -144,6 +144,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         trusted_proxies: settings.trusted_proxies.clone(),
         tokens: settings.data_tokens.clone(),
         jwt,
+        required_identity: settings.required_identity,
         org_cap: org_cap(&settings, &engine, &stopped),
         reservations: reservations.clone(),
         keys: keys.clone(),

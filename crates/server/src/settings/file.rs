@@ -71,6 +71,7 @@ pub(super) fn read(path: &Path) -> Result<Flags, String> {
         quota_alerts: text("quota-alerts", &mut problems),
         quota_journal: text("quota-journal", &mut problems).map(PathBuf::from),
         trusted_proxies: text("trusted-proxies", &mut problems),
+        require_identity: text("require-identity", &mut problems),
         ..Flags::default()
     };
     let mut number = |name| {

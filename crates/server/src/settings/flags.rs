@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::control_plane::oidc::OidcFlags;
-use crate::data_plane::JwtFlags;
+use crate::data_plane::{JwtFlags, RequiredIdentity};
 use crate::tls::TlsFlags;
 
 /// What is left out comes from the configuration file.
@@ -104,6 +104,15 @@ pub struct Flags {
     /// Believe forwarding headers from these networks only [default: loopback]
     #[arg(long, env = "TOLLGATE_TRUSTED_PROXIES", value_name = "CIDRS")]
     pub trusted_proxies: Option<String>,
+    /// Refuse a request (401) that names no org, or no key of an org [default: none]
+    #[arg(
+        long,
+        env = "TOLLGATE_REQUIRE_IDENTITY",
+        value_name = "none|org|key",
+        value_parser = RequiredIdentity::NAMES,
+        hide_possible_values = true
+    )]
+    pub require_identity: Option<String>,
     /// Hold at most this many counters in memory [default: 10000000]
     #[arg(long, env = "TOLLGATE_MAX_COUNTERS", value_name = "NUMBER")]
     pub max_counters: Option<usize>,
@@ -179,6 +188,7 @@ impl Flags {
             rls_headers: self.rls_headers.or(file.rls_headers),
             region: self.region.or(file.region),
             trusted_proxies: self.trusted_proxies.or(file.trusted_proxies),
+            require_identity: self.require_identity.or(file.require_identity),
             max_counters: self.max_counters.or(file.max_counters),
             max_connections: self.max_connections.or(file.max_connections),
             max_org_waiting: self.max_org_waiting.or(file.max_org_waiting),

@@ -14,7 +14,7 @@ use tollgate_counters::shared::PATIENCE;
 use crate::answer::HeaderStyles;
 use crate::control_plane::limits::AdminLimits;
 use crate::control_plane::oidc::OidcSettings;
-use crate::data_plane::{DataTokens, JwtSettings};
+use crate::data_plane::{DataTokens, JwtSettings, RequiredIdentity};
 use crate::engine::DEFAULT_MAX_COUNTERS;
 use crate::exposure::Protection;
 use crate::fleet::RedisSettings;
@@ -61,6 +61,8 @@ pub struct Settings {
     pub region: String,
     /// From whom forwarding headers are believed.
     pub trusted_proxies: Vec<IpNet>,
+    /// The identity without which a request is refused.
+    pub required_identity: RequiredIdentity,
     /// Counters held at most.
     pub max_counters: usize,
     /// Connections open at most.
@@ -142,6 +144,12 @@ impl Settings {
             trusted_proxies: match flags.trusted_proxies {
                 Some(list) => read_networks(&list)?,
                 None => read_networks("127.0.0.0/8,::1/128")?,
+            },
+            required_identity: match flags.require_identity {
+                Some(name) => name
+                    .parse()
+                    .map_err(|problem| format!("--require-identity: {problem}"))?,
+                None => RequiredIdentity::default(),
             },
             max_counters: at_least_one("max-counters", flags.max_counters, DEFAULT_MAX_COUNTERS)?,
             max_connections: at_least_one("max-connections", flags.max_connections, 10_000)?,

@@ -18,4 +18,5 @@ mod input;
 mod members;
 mod modes;
 mod numbers;
+mod required_identity;
 mod selection;

@@ -13,7 +13,7 @@ use crate::asker::Asker;
 use crate::common::{Server, file_of, hourly};
 
 /// Asks, and says which status the client would get: 200 if it may go on.
-fn status(asker: &Asker, http: HttpRequest) -> i32 {
+pub fn status(asker: &Asker, http: HttpRequest) -> i32 {
     let source = Address {
         address: Some(address::Address::SocketAddress(SocketAddress {
             address: "127.0.0.1".to_owned(),
@@ -42,7 +42,7 @@ fn status(asker: &Asker, http: HttpRequest) -> i32 {
 }
 
 /// Headers as Envoy sends them with `encode_raw_headers`.
-fn raw(headers: &[(&str, &[u8])]) -> HttpRequest {
+pub fn raw(headers: &[(&str, &[u8])]) -> HttpRequest {
     let headers = headers.iter().map(|(name, value)| HeaderValue {
         key: (*name).to_owned(),
         raw_value: value.to_vec(),

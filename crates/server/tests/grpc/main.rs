@@ -24,6 +24,7 @@ mod framing;
 mod json;
 mod quota_mode;
 mod quota_stream;
+mod required_identity;
 mod reservations;
 mod services;
 mod stack;
