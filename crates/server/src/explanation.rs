@@ -10,7 +10,7 @@ use tollgate_counters::Commit;
 
 use crate::answer::{grouped, mode_name, rfc3339};
 use crate::engine::{Checked, Engine, Undecided};
-use crate::fit::misfits;
+use crate::warnings;
 
 /// The whole explanation.
 #[derive(Debug, Serialize)]
@@ -32,7 +32,7 @@ pub struct Explanation {
     pub applied: Vec<Applied>,
     /// What does not.
     pub skipped: Vec<Skipped>,
-    /// Numbers that don't fit together.
+    /// What is hardly meant: no limit applies, one caller uses up a quota within an hour.
     pub warnings: Vec<String>,
 }
 
@@ -167,7 +167,7 @@ pub fn explain_checked(
             .map(|place| checked.stack.limits[place].id.to_string()),
         applied: applied.collect(),
         skipped: skipped.collect(),
-        warnings: misfits(&checked.stack.limits, 1)
+        warnings: warnings::of_request(&checked.stack.limits)
             .iter()
             .map(ToString::to_string)
             .collect(),

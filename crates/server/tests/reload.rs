@@ -37,6 +37,39 @@ fn a_changed_file_comes_into_force() {
 }
 
 #[test]
+fn the_log_warns_whenever_requests_meet_no_limit() {
+    let orgs = file_of(&[hourly("org", "org", 5, "")]);
+    let server = Server::start(&orgs, &[]);
+    let warned = |times: usize| {
+        wait_for("warnings", || {
+            let log = server.stderr();
+            (log.matches("NO LIMIT APPLIES to requests without an org").count() >= times).then_some(log)
+        })
+    };
+    let log = warned(1);
+    let line = log.lines().find(|line| line.contains("NO LIMIT APPLIES"));
+    let line = line.unwrap();
+    assert!(
+        line.contains(" WARN ") && line.contains("--require-identity"),
+        "{line}"
+    );
+    server.reload(&file_of(&[hourly("all", "global", 5, "")]));
+    // A second passes between two looks: the two sets are told apart by what is warned of.
+    server.reload("policies: []\n");
+    server.logs("NO LIMIT APPLIES to orgs of the tier `default`");
+    server.reload(&orgs);
+    warned(2);
+    let silent = Server::start(&orgs, &["--require-identity", "org"]);
+    assert!(
+        !silent.stderr().contains("NO LIMIT APPLIES"),
+        "{}",
+        silent.stderr()
+    );
+    let kill_switch = Server::start(&orgs, &["--shadow-all"]);
+    assert!(!kill_switch.stderr().contains("NO LIMIT APPLIES"));
+}
+
+#[test]
 fn a_file_that_is_only_half_right_changes_nothing() {
     let good = file_of(&[hourly("kept", "org", 5, "")]);
     let server = Server::start(&good, &[]);

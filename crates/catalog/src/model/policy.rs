@@ -236,7 +236,7 @@ impl Policy {
     }
 
     /// The line of a field, or its own if it has none.
-    pub(crate) fn line_of(&self, name: &str) -> usize {
+    pub fn line_of(&self, name: &str) -> usize {
         self.lines.of(name, self.line)
     }
 

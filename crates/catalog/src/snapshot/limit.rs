@@ -34,6 +34,8 @@ pub struct Origin {
     pub tier: Option<Box<str>>,
     /// The override that set some of them.
     pub overridden: Option<Arc<Override>>,
+    /// True if `failMode: closed` was written out.
+    pub fails_closed_by_choice: bool,
     /// The policy set it is of, if that is not the one that decides.
     pub other_set: Option<Box<OtherSet>>,
 }
@@ -163,6 +165,7 @@ impl Limit {
                 line: policy.line,
                 tier: policy.tier.as_deref().map(Into::into),
                 overridden: None,
+                fails_closed_by_choice: values.fail_mode == Some(FailMode::Closed),
                 other_set: None,
             },
             required_scope: policy.required_scope.as_deref().map(Into::into),

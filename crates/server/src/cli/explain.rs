@@ -12,11 +12,13 @@ use tollgate_core::KeySeed;
 use super::identity::Identity;
 use super::table::Table;
 use super::trust::Trust;
-use super::{ERROR, GOOD, HEADING, Outcome, WARNING, http_client};
+use super::warned::print_warnings;
+use super::{ERROR, GOOD, Outcome, WARNING, http_client};
 use crate::answer::grouped;
 use crate::check_body::CheckBody;
 use crate::clock;
 use crate::engine::Engine;
+use crate::warnings::NO_LIMIT_APPLIES;
 use crate::{explanation, policies};
 
 #[derive(Debug, clap::Args)]
@@ -150,7 +152,10 @@ fn print(out: &mut impl Write, explained: &Value) -> io::Result<()> {
     };
     match explained["binds"].as_str() {
         Some(binds) => writeln!(out, "{verdict}; {binds} binds")?,
-        None => writeln!(out, "{verdict}; nothing binds")?,
+        None if explained["applied"].as_array().is_none_or(Vec::is_empty) => {
+            writeln!(out, "{verdict}; {WARNING}{NO_LIMIT_APPLIES}{WARNING:#}")?;
+        }
+        None => writeln!(out, "{verdict}; no enforced limit applies")?,
     }
     let mut table = Table::new(&[
         "APPLIES",
@@ -188,11 +193,5 @@ fn print(out: &mut impl Write, explained: &Value) -> io::Result<()> {
         write!(out, "\n{table}")?;
     }
     let warnings = explained["warnings"].as_array().into_iter().flatten();
-    for (index, warning) in warnings.enumerate() {
-        if index == 0 {
-            writeln!(out, "\n{HEADING}NUMBERS THAT DON'T FIT{HEADING:#}")?;
-        }
-        writeln!(out, "{WARNING}!{WARNING:#} {}", text(warning))?;
-    }
-    Ok(())
+    print_warnings(out, warnings.map(text))
 }

@@ -14,6 +14,7 @@ mod simulate;
 mod table;
 mod trust;
 mod validate;
+mod warned;
 
 use std::io::Write;
 use std::process::ExitCode;

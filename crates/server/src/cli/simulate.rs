@@ -11,11 +11,12 @@ use tollgate_counters::Commit;
 
 use super::recorded::Recording;
 use super::table::Table;
-use super::{HEADING, Outcome};
+use super::{HEADING, Outcome, WARNING};
 use crate::answer::{elapsed, grouped, rfc3339, write_decision};
 use crate::check_body::{At, CheckBody};
 use crate::engine::{Checked, Engine};
 use crate::policies::{self, PolicyFileError};
+use crate::warnings::NO_LIMIT_APPLIES;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -152,6 +153,8 @@ struct Summary {
     ended: Timestamp,
     orgs: HashMap<Box<str>, Count>,
     policies: HashMap<Box<str>, Denials>,
+    /// Requests that no limit applied to.
+    unlimited: u64,
     first_bound: Option<(Box<str>, Timestamp)>,
 }
 
@@ -171,6 +174,7 @@ impl Summary {
                 count.denied += 1;
             }
         }
+        self.unlimited += u64::from(checked.stack.levels.is_empty());
         for (place, outcome) in checked.decision.outcomes.iter().enumerate() {
             if outcome.fits {
                 continue;
@@ -226,6 +230,10 @@ impl Summary {
                 "{policy} binds first, after {} (at {})",
                 elapsed(self.after(*at)),
                 shown(*at)
+            )?,
+            None if self.unlimited > 0 && self.unlimited == allowed => writeln!(
+                out,
+                "{WARNING}{NO_LIMIT_APPLIES}{WARNING:#} to any of these requests"
             )?,
             None => writeln!(out, "no limit binds")?,
         }
@@ -301,6 +309,7 @@ impl Summary {
             "requests": self.total.allowed + self.total.denied,
             "allowed": self.total.allowed,
             "denied": self.total.denied,
+            "unlimited": self.unlimited,
             "orgs": orgs,
             "policies": policies,
             "scopes": self.scopes(),

@@ -11,16 +11,37 @@ use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::KeySeed;
 
 use super::{ERROR, GOOD, Outcome, WARNING};
-use crate::fit::misfits;
+use crate::clock;
+use crate::data_plane::{RequiredIdentity, UnknownIdentity};
 use crate::policies::{self, PolicyFileError};
+use crate::warnings::{self, Warning};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The policy file
     file: PathBuf,
+    /// Don't warn of what is valid and almost surely a mistake
+    #[arg(long)]
+    no_warnings: bool,
+    /// The server's setting: requests that it refuses need no limit
+    #[arg(
+        long,
+        env = "TOLLGATE_REQUIRE_IDENTITY",
+        default_value = "none",
+        value_name = "none|org|key",
+        value_parser = read_identity
+    )]
+    require_identity: RequiredIdentity,
     /// Print JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Lines of warnings that are printed; JSON has all of them.
+const MAX_WARNINGS: usize = 50;
+
+fn read_identity(name: &str) -> Result<RequiredIdentity, UnknownIdentity> {
+    name.parse()
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
@@ -36,17 +57,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
             Ok(ExitCode::from(1))
         }
         Ok((set, snapshot)) => {
-            let warnings: Vec<String> = snapshot
-                .tiers()
-                .iter()
-                .flat_map(|tier| {
-                    let limits: Vec<_> = snapshot.limits_of(tier).collect();
-                    misfits(&limits, 1)
-                        .into_iter()
-                        .map(|misfit| format!("tier {}: {misfit}", tier.name))
-                })
-                .collect();
+            let warnings = if args.no_warnings {
+                Vec::new()
+            } else {
+                warnings::of_set(&set, &snapshot, args.require_identity, clock::now())
+            };
             if args.json {
+                let warnings: Vec<String> = warnings.iter().map(Warning::to_string).collect();
                 let report = json!({"valid": true, "problems": [], "warnings": warnings});
                 writeln!(io::stdout(), "{report}")?;
                 return Ok(ExitCode::SUCCESS);
@@ -60,8 +77,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
                 set.policies.len(),
                 set.overrides.len()
             )?;
-            for warning in warnings {
+            for warning in warnings.iter().take(MAX_WARNINGS) {
                 writeln!(out, "{WARNING}warning:{WARNING:#} {warning}")?;
+            }
+            if let Some(more) = warnings.len().checked_sub(MAX_WARNINGS).filter(|more| *more > 0) {
+                writeln!(out, "and {more} more warnings; --json has all")?;
             }
             Ok(ExitCode::SUCCESS)
         }

@@ -16,7 +16,7 @@ use super::rule::Rule;
 use crate::answer::mode_name;
 use crate::clock;
 use crate::explanation::{Side, algorithm_name, hidden_limit, origin};
-use crate::fit::misfits;
+use crate::warnings::used_up;
 
 /// The routes of this file.
 pub(super) fn group() -> Group {
@@ -72,7 +72,7 @@ pub(super) async fn get(Path(org): Path<String>, ask: Ask) -> Answered {
         })
         .collect();
     let limits: Vec<&Limit> = visible.iter().map(|one| one.limit).collect();
-    let warnings: Vec<String> = misfits(&limits, 1).iter().map(ToString::to_string).collect();
+    let warnings: Vec<String> = used_up(&limits).into_iter().collect();
     let file = ask.plane.catalogue.file();
     let items = visible.into_iter().map(|one| {
         let mut item = shown(one);

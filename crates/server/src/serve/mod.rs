@@ -6,6 +6,7 @@ mod fronts;
 mod listeners;
 mod signals;
 mod sweeps;
+mod unlimited;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ use fronts::serve_workers;
 use listeners::{Listeners, listener};
 use signals::Signals;
 use sweeps::{org_cap, sweep, sweep_charges, sweep_counters};
+use unlimited::Unlimited;
 
 /// How long what is under way on other threads has to end once all has been served.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -305,9 +307,13 @@ fn handshakes(
     Handshakes::start(certificates, metrics.clone(), stopped.clone())
 }
 
-/// Keeps current what both planes know callers by, and small what the control plane has counted of them.
+/// Keeps current what both planes know callers by, and small what the control plane has counted of them. Warns of requests
+/// that nothing limits.
 fn look_after(plane: &ControlPlane, data_plane: &DataPlane, stopped: &watch::Receiver<bool>) {
     type Of = fn(&Metrics) -> &IssuerMetrics;
+    let mut unlimited = Unlimited::new(&plane.engine, &plane.metrics, data_plane.required_identity);
+    unlimited.look();
+    tokio::spawn(unlimited.watch(stopped.clone()));
     let oidc = plane.oidc.as_ref().map(|oidc| &oidc.issuer);
     let jwt = data_plane.jwt.as_ref().map(|jwt| &jwt.issuer);
     for (issuer, of) in [

@@ -95,6 +95,48 @@ fn numbers_that_do_not_fit_are_pointed_out() {
 }
 
 #[test]
+fn a_request_that_meets_no_limit_is_pointed_out() {
+    let explained = by_file(&["--json"]).json(0);
+    let warnings = explained["warnings"].to_string();
+    assert!(warnings.contains("NO LIMIT APPLIES"), "{warnings}");
+    let run = by_file(&[]);
+    let shown = run.expect(0);
+    assert!(shown.contains("would be allowed; NO LIMIT APPLIES\n"), "{shown}");
+    assert!(
+        shown.contains("\nWARNINGS\n! NO LIMIT APPLIES to this request"),
+        "{shown}"
+    );
+    let files = Files::new();
+    let path = files.write(
+        "shadow.yaml",
+        "policies:\n  - {id: trial, scope: org, limit: 5, window: 1m, mode: shadow}\n",
+    );
+    let run = crate::common::run(&["explain", "--policies", &path, "--org", "acme"]);
+    let shown = run.expect(0);
+    assert!(
+        shown.contains("would be allowed; no enforced limit applies\n"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn mistakes_of_the_limits_that_apply_are_pointed_out() {
+    let files = Files::new();
+    let path = files.write(
+        "policies.yaml",
+        "policies:\n  - {id: day, scope: org, limit: 0, window: day, failMode: closed}\n",
+    );
+    let run = run(&["explain", "--policies", &path, "--org", "acme"]);
+    let shown = run.expect(0);
+    let (_, warnings) = shown.split_once("\nWARNINGS\n").unwrap();
+    assert!(warnings.contains("! policy day: a limit of 0"), "{warnings}");
+    assert!(
+        warnings.contains("! policy day: `failMode: closed`"),
+        "{warnings}"
+    );
+}
+
+#[test]
 fn people_read_a_table() {
     let run = by_file(&["--org", "acme", "--app", "web", "--endpoint", "POST /v1/exports"]);
     let shown = run.expect(0);

@@ -49,6 +49,22 @@ fn twenty_apps_at_their_full_rate_use_up_a_million_a_day_after_500_seconds() {
 }
 
 #[test]
+fn what_is_hardly_meant_is_warned_of() {
+    let tight = "policies:\n  - {id: day, scope: org, limit: 1000, window: day}\n  \
+        - {id: rate, scope: app, limit: 10, window: 1s}\n";
+    let warned = plan(tight, &[]);
+    let shown = warned.expect(0);
+    let wanted = "\nWARNINGS\n! one app at the full rate of rate (10 in 1s) uses up day (1,000 in day) after 1 min 40 s\n";
+    assert!(shown.contains(wanted), "{shown}");
+    let forecast = plan(tight, &["--json"]).json(0);
+    assert_eq!(forecast["warnings"].as_array().map(Vec::len), Some(1));
+    let nothing = plan("policies: []\n", &[]);
+    assert!(nothing.expect(0).contains("NO LIMIT APPLIES"), "{nothing:?}");
+    let normal = plan(&policies(1_000_000), &["--org", "acme"]);
+    assert!(!normal.expect(0).contains("WARNINGS"), "{normal:?}");
+}
+
+#[test]
 fn a_working_day_of_eight_hours_needs_57_600_000() {
     let eight = ["--org", "acme", "--apps", "20", "--hours", "8"];
     let run = plan(&policies(1_000_000), &eight);

@@ -85,6 +85,10 @@ fn the_summary_is_for_people_and_on_standard_error() {
     let run = simulate(POLICIES, &requests(&[0]), &["--summary-only"]);
     assert_eq!(run.expect(0), "");
     assert!(run.stderr.contains("no limit binds"), "{run:?}");
+    let nobody = simulate(POLICIES, "{\"at\":1721044800000}\n", &["--summary-only"]);
+    nobody.expect(0);
+    let wanted = "NO LIMIT APPLIES to any of these requests";
+    assert!(nobody.stderr.contains(wanted), "{nobody:?}");
 }
 
 #[test]

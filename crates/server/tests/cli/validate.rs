@@ -1,5 +1,7 @@
 //! `tollgate validate`.
 
+use serde_json::Value;
+
 use super::Files;
 use crate::common::run;
 
@@ -9,10 +11,11 @@ fn a_valid_file_is_summed_up() {
     let path = files.write(
         "good.yaml",
         "tiers: [{tier: Gold}]\norgs: [{orgId: acme, tier: Gold}]\npolicies:\n  \
-         - {id: day, scope: org, limit: 5, window: day}\noverrides:\n  - {orgId: acme, policyId: day, limit: 9}\n",
+         - {id: day, scope: org, limit: 5, window: day}\n  - {id: all, scope: global, limit: 5, window: 1s}\n\
+         overrides:\n  - {orgId: acme, policyId: day, limit: 9}\n",
     );
     let run = run(&["validate", &path]);
-    assert_eq!(run.expect(0), "valid: 2 tiers, 1 orgs, 1 policies, 1 overrides\n");
+    assert_eq!(run.expect(0), "valid: 2 tiers, 1 orgs, 2 policies, 1 overrides\n");
     let report = crate::common::run(&["validate", &path, "--json"]).json(0);
     assert_eq!(
         report,
@@ -104,21 +107,172 @@ fn an_override_that_fits_nothing_is_a_problem_of_its_line() {
     );
 }
 
+/// The warnings about a file with these lines, from its fourth on.
+fn warnings(lines: &str) -> Vec<String> {
+    let files = Files::new();
+    let all = "  - {id: all, scope: global, limit: 1000000, window: 1s}\n";
+    let own = "  - {id: own, scope: org, limit: 1000000, window: 1s}\n";
+    let path = files.write("policies.yaml", &format!("policies:\n{all}{own}{lines}"));
+    listed(&run(&["validate", &path, "--json"]).json(0))
+}
+
+fn listed(report: &Value) -> Vec<String> {
+    let warnings = report["warnings"].as_array().unwrap().iter();
+    warnings
+        .map(|warning| warning.as_str().unwrap().to_owned())
+        .collect()
+}
+
 #[test]
-fn numbers_that_do_not_fit_are_warned_of_and_valid() {
+fn a_quota_that_one_caller_uses_up_within_an_hour_is_warned_of_once_a_tier() {
     let files = Files::new();
     let path = files.write(
         "tight.yaml",
-        "policies:\n  - {id: day, scope: org, limit: 1000, window: day}\n  - {id: rate, scope: app, limit: 10, window: 1s}\n",
+        "policies:\n  - {id: day, scope: org, limit: 36000, window: day}\n  - {id: rate, scope: app, limit: 10, window: 1s}\n  \
+         - {id: burst, scope: key, limit: 20, window: 1s}\n  - {id: all, scope: global, limit: 100, window: 1s}\n",
     );
     let run = run(&["validate", &path]);
     let shown = run.expect(0);
+    let wanted = "warning: tier default: one key at the full rate of burst (20 in 1s) uses up day (36,000 in day) after 30 min\n";
+    assert!(shown.ends_with(wanted), "{shown}");
+    let report = crate::common::run(&["validate", &path, "--json"]).json(0);
+    assert_eq!(listed(&report).len(), 1);
+    let silent = crate::common::run(&["validate", &path, "--no-warnings"]);
+    assert!(!silent.expect(0).contains("warning"), "{silent:?}");
+}
+
+#[test]
+fn a_normal_plan_is_not_warned_of() {
+    for plan in [
+        // More than an hour at the full rate.
+        "  - {id: day, scope: org, limit: 36001, window: day}\n  - {id: rate, scope: app, limit: 10, window: 1s}\n",
+        // A minute's limit is no quota.
+        "  - {id: minute, scope: org, limit: 100, window: 1m}\n  - {id: rate, scope: app, limit: 10, window: 1s}\n",
+        // Only on some routes.
+        "  - {id: day, scope: org, limit: 100, window: day}\n  - {id: rate, scope: app, endpointPattern: /a, limit: 10, window: 1s}\n",
+        // What is left out is no decision for 503.
+        "  - {id: day, scope: org, limit: 100, window: day}\n",
+        "  - {id: one, scope: org, endpointPattern: \"GET /v1/users/{id}/*\", limit: 5, window: 1m}\n",
+        "  - {id: off, scope: org, limit: 0, window: 1m, mode: \"off\"}\n",
+        "overrides:\n  - {orgId: acme, policyId: own, limit: 0, reason: \"has not paid\"}\n",
+    ] {
+        assert_eq!(warnings(plan), [] as [&str; 0], "{plan}");
+    }
+}
+
+#[test]
+fn the_longer_example_has_at_most_a_line_for_each_tier() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/saas.yaml");
+    let report = run(&["validate", example, "--json"]).json(0);
+    let warnings = listed(&report);
+    assert!(warnings.len() <= 3, "{warnings:#?}");
+    for tier in ["Enterprise", "Unlimited"] {
+        let named = warnings.iter().any(|warning| warning.contains(tier));
+        assert!(!named, "{warnings:#?}");
+    }
+}
+
+#[test]
+fn what_is_almost_surely_a_mistake_is_warned_of_with_its_line() {
+    for (lines, wanted) in [
+        (
+            "  - id: users\n    scope: org\n    endpointPattern: \"GET /v1/users/:id\"\n    limit: 5\n    window: 1m\n",
+            ["line 6: policy users: ", "`:id`", "`{id}`"],
+        ),
+        (
+            "  - {id: users, scope: org, endpointPattern: \"/v1/<user>/x\", limit: 5, window: 1m}\n",
+            ["line 4: policy users: ", "`<user>`", "`{user}`"],
+        ),
+        (
+            "  - {id: none, scope: org, limit: 0, window: 1m}\n",
+            ["line 4: policy none: ", "limit of 0", "`mode: off`"],
+        ),
+        (
+            "  - {id: day, scope: org, limit: 5, window: day, failMode: closed}\n",
+            ["line 4: policy day: ", "`failMode: closed`", "503"],
+        ),
+        (
+            "overrides:\n  - {orgId: acme, policyId: own, limit: 5, expiresAt: 2024-01-31T12:00:00Z, reason: a move}\n",
+            [
+                "line 5: override of own for org of acme: ",
+                "expired",
+                "2024-01-31T12:00:00Z",
+            ],
+        ),
+        (
+            "overrides:\n  - {orgId: acme, appId: web, policyId: own, limit: 0}\n",
+            [
+                "line 5: override of own for app web of acme: ",
+                "limit of 0",
+                "off",
+            ],
+        ),
+        (
+            "endpointClasses:\n  - {pattern: \"/v1/orders/:order\", class: heavy}\n",
+            ["class heavy", "`:order`", "`{order}`"],
+        ),
+    ] {
+        let warnings = warnings(lines);
+        let [warning] = warnings.as_slice() else {
+            panic!("{lines}: {warnings:#?}")
+        };
+        for part in wanted {
+            assert!(warning.contains(part), "{part}: {warning}");
+        }
+    }
+}
+
+#[test]
+fn requests_that_meet_no_limit_at_all_are_warned_of() {
+    let files = Files::new();
+    let validate = |policies: &str, flags: &[&str]| {
+        let tiers = "tiers: [{tier: Gold}]\npolicies:\n";
+        let path = files.write("policies.yaml", &format!("{tiers}{policies}"));
+        listed(&run(&[&["validate", "--json", &path], flags].concat()).json(0))
+    };
+    let gold = "  - {id: gold, orgTier: Gold, limit: 5, window: 1m}\n";
+    let warned = validate(gold, &[]);
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    for part in ["NO LIMIT APPLIES", "`default`", "without an org"] {
+        assert!(warned[0].contains(part), "{part}: {warned:?}");
+    }
+    let shadow = "  - {id: all, scope: global, limit: 5, window: 1m, mode: shadow}\n";
+    assert!(validate(shadow, &[])[0].contains("`default`"));
+    let orgs = "  - {id: org, scope: org, limit: 5, window: 1m}\n";
+    let warned = validate(orgs, &[]);
     assert!(
-        shown.contains("warning:") && shown.contains("uses up day"),
+        warned[0].contains("NO LIMIT APPLIES to requests without an org"),
+        "{warned:?}"
+    );
+    assert!(warned[0].contains("--require-identity"), "{warned:?}");
+    for required in ["org", "key"] {
+        let flags = ["--require-identity", required];
+        assert_eq!(validate(orgs, &flags), [] as [&str; 0], "{required}");
+        assert!(
+            !validate(gold, &flags)[0].contains("without an org"),
+            "{required}"
+        );
+    }
+    for scope in ["ip", "global", "endpoint", "descriptor:region"] {
+        let policy = format!("  - {{id: p, scope: \"{scope}\", limit: 5, window: 1m}}\n");
+        assert_eq!(validate(&policy, &[]), [] as [&str; 0], "{scope}");
+    }
+}
+
+#[test]
+fn more_warnings_than_anybody_reads_are_counted() {
+    let files = Files::new();
+    let zeros: String = (0..60)
+        .map(|n| format!("  - {{id: p{n}, scope: global, counter: c{n}, limit: 0, window: 1m}}\n"))
+        .collect();
+    let path = files.write("policies.yaml", &format!("policies:\n{zeros}"));
+    let run = run(&["validate", &path]);
+    let shown = run.expect(0);
+    assert_eq!(shown.matches("warning:").count(), 50);
+    assert!(
+        shown.ends_with("and 10 more warnings; --json has all\n"),
         "{shown}"
     );
-    let report = crate::common::run(&["validate", &path, "--json"]).json(0);
-    assert_eq!(report["warnings"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]

@@ -15,10 +15,12 @@ use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::KeySeed;
 
 use super::table::Table;
+use super::warned::print_warnings;
 use super::{HEADING, Outcome, WARNING};
 use crate::answer::{elapsed, grouped};
 use crate::clock;
 use crate::policies::{self, PolicyFileError};
+use crate::warnings::{self, NO_LIMIT_APPLIES, Warning};
 use workload::{Forecast, Workload};
 
 #[derive(Debug, clap::Args)]
@@ -80,10 +82,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
         hours: args.hours,
     };
     let forecast = Forecast::of(&limits, workload);
+    let warnings = warnings::of_request(&limits);
     if args.json {
-        writeln!(io::stdout(), "{}", forecast.json())?;
+        let mut plan = forecast.json();
+        plan["warnings"] = warnings.iter().map(Warning::to_string).collect();
+        writeln!(io::stdout(), "{plan}")?;
     } else {
-        print(&mut anstream::stdout(), &tier.name, workload, &forecast)?;
+        let mut out = anstream::stdout();
+        print(&mut out, &tier.name, workload, &forecast)?;
+        print_warnings(&mut out, warnings.iter())?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -101,7 +108,7 @@ fn print(out: &mut impl Write, tier: &str, workload: Workload, forecast: &Foreca
     };
     writeln!(out, "{HEADING}tier {tier}{HEADING:#}: {flow}, {hours} h a day")?;
     if forecast.lines.is_empty() {
-        return writeln!(out, "no policy applies");
+        return writeln!(out, "{WARNING}{NO_LIMIT_APPLIES}{WARNING:#}");
     }
     let mut table = Table::new(&[
         "POLICY",

@@ -103,7 +103,11 @@ fn explanation() -> Value {
         )
         .needs("applied", list(&applied.schema()), "From broad to narrow.")
         .needs("skipped", list(&skipped.schema()), "")
-        .needs("warnings", list(&text()), "Numbers that don't fit together.")
+        .needs(
+            "warnings",
+            list(&text()),
+            "What is almost surely a mistake, such as that no limit applies.",
+        )
         .schema()
 }
 
@@ -139,7 +143,11 @@ fn effective() -> Value {
             json!({"type": "object", "additionalProperties": tightest.schema()}),
             "The tightest at each level, by scope.",
         )
-        .needs("warnings", list(&text()), "Numbers that don't fit together.")
+        .needs(
+            "warnings",
+            list(&text()),
+            "Quotas that one caller alone uses up within an hour.",
+        )
         .schema()
 }
 
