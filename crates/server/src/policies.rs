@@ -176,33 +176,35 @@ pub fn load(path: Option<&Path>) -> Result<PolicySet, PolicyFileError> {
     }
 }
 
-/// Applies the file again whenever it is no longer what was `seen`, all or nothing, until `stop` turns true. One that
-/// needs the catalogue's database, which is away, is applied when that is back.
+/// Applies the file again whenever it is no longer what was `seen`, or somebody has it read, all or nothing, until
+/// `stop` turns true. One that needs the catalogue's database, which is away, is applied when that is back.
 pub async fn watch(
     path: PathBuf,
     mut seen: Option<Vec<Stamp>>,
     catalogue: Arc<Catalogue>,
     metrics: Arc<Metrics>,
+    mut reread: watch::Receiver<()>,
     mut stop: watch::Receiver<bool>,
 ) {
     let mut ticks = tokio::time::interval(POLL);
     let mut last = seen.clone();
     let mut standing = Standing::InForce;
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
+        let wanted = tokio::select! {
+            _ = ticks.tick() => false,
+            Ok(()) = reread.changed() => true,
             () = stopped(&mut stop) => return,
-        }
+        };
         let now = stamps(&path);
         // Only what has stayed the same for a while is read: the first half of a file that is being written
         // may well be a valid one.
         let settled = now == last;
         last.clone_from(&now);
         let again = standing == Standing::Waiting && !metrics.is_catalogue_away();
-        if !settled || (now == seen && !again) {
+        if !wanted && (!settled || (now == seen && !again)) {
             continue;
         }
-        let told = now == seen;
+        let told = now == seen && !wanted;
         seen = now;
         // Reading a large file must not hold the runtime up.
         let reading = path.clone();

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::json;
 
 use super::ControlPlane;
 use super::openapi::{of, replies};
+use super::readiness::Standing;
 use super::route::{Group, Route};
 use super::rule::Rule;
 
@@ -20,12 +22,30 @@ pub(super) fn group() -> Group {
             Route::get("/healthz", healthz, "getHealth", "Whether the process runs")
                 .by(Rule::Anyone)
                 .answers(200, replies::text("It does.", "text/plain")),
-            Route::get("/readyz", readyz, "getReadiness", "What is in force")
-                .by(Rule::Anyone)
-                .answers(
-                    200,
-                    replies::plain("Decisions can be made.", "application/json", &of("Readiness")),
+            Route::get(
+                "/readyz",
+                readyz,
+                "getReadiness",
+                "Readiness, and what is in force",
+            )
+            .by(Rule::Anyone)
+            .answers(
+                200,
+                replies::plain(
+                    "Decisions can be made, perhaps without some part (`degraded`).",
+                    "application/json",
+                    &of("Readiness"),
                 ),
+            )
+            .answers(
+                503,
+                replies::plain(
+                    "The server is about to drain; or a part is unavailable, and \
+                         `--ready-when-degraded` is off.",
+                    "application/json",
+                    &of("Readiness"),
+                ),
+            ),
         ],
     }
 }
@@ -35,12 +55,15 @@ pub(super) async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// Policies are in force and decisions can be made.
+/// Readiness for a balancer's probe, and what is in force.
 pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> Response {
     let snapshot = plane.engine.snapshot();
-    let standing = plane.metrics.policy_file_standing().name();
-    Json(json!({
-        "status": "ready",
+    let file = plane.metrics.policy_file_standing().name();
+    let standing = Standing::of(&plane);
+    let status = StatusCode::from_u16(standing.status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let body = Json(json!({
+        "status": standing.name,
+        "degraded": standing.degraded,
         "store": match &plane.fleet {
             None => "memory",
             Some(fleet) if fleet.is_away() => "away",
@@ -50,10 +73,10 @@ pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> Response {
         "catalogue": if plane.metrics.is_catalogue_away() { "away" } else { plane.catalogue.repository().backend() },
         "catalogueRevision": plane.catalogue.revision(),
         "catalogueFrom": plane.metrics.catalogue_origin().name(),
-        "policyFile": plane.catalogue.file().given.then_some(standing),
+        "policyFile": plane.catalogue.file().given.then_some(file),
         "policyRevision": plane.metrics.revision(),
         "policies": snapshot.limits().len(),
         "orgs": snapshot.org_count(),
-    }))
-    .into_response()
+    }));
+    (status, body).into_response()
 }

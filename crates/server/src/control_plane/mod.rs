@@ -28,6 +28,7 @@ mod overrides;
 mod plan_change;
 mod policies;
 mod quotas;
+mod readiness;
 mod reset;
 pub mod role;
 mod rollouts;
@@ -60,6 +61,7 @@ use route::Group;
 
 pub use limits::Limits;
 pub use oidc::Oidc;
+pub use readiness::Readiness;
 pub use server::serve;
 pub use token::{AdminToken, TokenError};
 
@@ -83,6 +85,8 @@ pub struct ControlPlane {
     pub region: String,
     /// What is reserved on this node.
     pub reservations: Arc<Reservations>,
+    /// Whether requests should be sent here.
+    pub readiness: Readiness,
 }
 
 /// The largest body an admin route reads.

@@ -1,4 +1,5 @@
-//! `grpc.health.v1.Health`: whoever is answered is served, by every service there is, until the server stops.
+//! `grpc.health.v1.Health`: whoever is answered is served, by every service there is, until the server stops. Before
+//! that it may say for a while that it is about to.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -15,13 +16,36 @@ use crate::serve::stopped;
 
 /// The service.
 pub(super) struct Health {
+    /// Turns true when no more should be sent here.
+    pub(super) draining: watch::Receiver<bool>,
     pub(super) stop: watch::Receiver<bool>,
 }
 
-/// What somebody who watches hears: how it is, and at last that the server stops.
+/// What a watcher is sent: how the service is, that it is about to end, and at last that the server stops.
 pub(super) struct Watched {
     first: Option<HealthCheckResponse>,
-    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    draining: Option<Turn>,
+    end: Option<Turn>,
+}
+
+/// Something that comes to pass once.
+type Turn = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+impl Health {
+    /// How a service is; the empty name is the whole server's.
+    fn status_of(&self, service: &str) -> ServingStatus {
+        if !service.is_empty() && !SERVICES.contains(&service) {
+            ServingStatus::ServiceUnknown
+        } else if *self.draining.borrow() {
+            ServingStatus::NotServing
+        } else {
+            ServingStatus::Serving
+        }
+    }
+}
+
+fn turn(mut flag: watch::Receiver<bool>) -> Turn {
+    Box::pin(async move { stopped(&mut flag).await })
 }
 
 #[tonic::async_trait]
@@ -32,7 +56,7 @@ impl Service for Health {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        match status_of(&request.get_ref().service) {
+        match self.status_of(&request.get_ref().service) {
             ServingStatus::ServiceUnknown => Err(Status::not_found("service not registered")),
             status => Ok(Response::new(answer(status))),
         }
@@ -40,10 +64,12 @@ impl Service for Health {
 
     /// Unlike a check, a watch of a service that is not there goes on: it might come.
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Watched>, Status> {
-        let mut stop = self.stop.clone();
+        let status = self.status_of(&request.get_ref().service);
+        let changes = status == ServingStatus::Serving;
         Ok(Response::new(Watched {
-            first: Some(answer(status_of(&request.get_ref().service))),
-            end: Some(Box::pin(async move { stopped(&mut stop).await })),
+            first: Some(answer(status)),
+            draining: changes.then(|| turn(self.draining.clone())),
+            end: Some(turn(self.stop.clone())),
         }))
     }
 }
@@ -58,18 +84,16 @@ impl Stream for Watched {
         let Some(end) = &mut self.end else {
             return Poll::Ready(None);
         };
-        ready!(end.as_mut().poll(context));
-        self.end = None;
-        Poll::Ready(Some(Err(Status::unavailable("the server stops"))))
-    }
-}
-
-/// How a service is; the empty name is the whole server's.
-fn status_of(service: &str) -> ServingStatus {
-    if service.is_empty() || SERVICES.contains(&service) {
-        ServingStatus::Serving
-    } else {
-        ServingStatus::ServiceUnknown
+        if end.as_mut().poll(context).is_ready() {
+            self.end = None;
+            return Poll::Ready(Some(Err(Status::unavailable("the server stops"))));
+        }
+        let Some(draining) = &mut self.draining else {
+            return Poll::Pending;
+        };
+        ready!(draining.as_mut().poll(context));
+        self.draining = None;
+        Poll::Ready(Some(Ok(answer(ServingStatus::NotServing))))
     }
 }
 

@@ -88,10 +88,19 @@ impl Grpc {
         plane: Arc<DataPlane>,
         stop: watch::Receiver<bool>,
     ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        Self::with_notice(plane, stop.clone(), stop)
+    }
+
+    /// The same, with health that says when `draining` turns true that no more should be sent here.
+    pub fn with_notice(
+        plane: Arc<DataPlane>,
+        draining: watch::Receiver<bool>,
+        stop: watch::Receiver<bool>,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
         Ok(Self(Arc::new(Front {
             limiter: RateLimiter::new(plane.clone()),
             authorization: Authorization::new(plane.clone()),
-            others: streaming(plane.clone(), stop.clone())?,
+            others: streaming(plane.clone(), draining, stop.clone())?,
             plane,
             places: Arc::new(Semaphore::new(UNDER_WAY)),
             stop,
@@ -110,9 +119,13 @@ impl workers::Protocol for Grpc {
 /// The services that are tonic's.
 fn streaming(
     plane: Arc<DataPlane>,
+    draining: watch::Receiver<bool>,
     stop: watch::Receiver<bool>,
 ) -> Result<Routes, tonic_reflection::server::Error> {
-    let health = HealthServer::new(Health { stop: stop.clone() });
+    let health = HealthServer::new(Health {
+        draining,
+        stop: stop.clone(),
+    });
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(tollgate_proto::DESCRIPTORS)

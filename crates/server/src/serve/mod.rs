@@ -2,8 +2,10 @@
 
 mod data_dir;
 mod database;
+mod ending;
 mod fronts;
 mod listeners;
+mod reload;
 mod signals;
 mod sweeps;
 mod unlimited;
@@ -19,7 +21,7 @@ use tollgate_catalog::repository::Repository;
 
 use crate::catalogue::{Catalogue, Disk, FileSet};
 use crate::clock;
-use crate::control_plane::{self, AdminToken, ControlPlane, Oidc};
+use crate::control_plane::{self, AdminToken, ControlPlane, Oidc, Readiness};
 use crate::data_plane::{DataPlane, Jwt};
 use crate::engine::{Engine, random_seed};
 use crate::fleet::Fleet;
@@ -28,16 +30,17 @@ use crate::issuer;
 use crate::ledger::{Estates, Journals, Keeping, Ledger, Wills};
 use crate::metrics::{IssuerMetrics, Metrics};
 use crate::policies;
-use crate::reservations::{Keys, Reservations};
 use crate::settings::Settings;
 use crate::tls::{self, Certificates, Handshakes};
 use crate::workers::Server;
 
 use data_dir::DataDir;
 use database::open_database;
+use ending::until_end;
 use fronts::serve_workers;
 use listeners::{Listeners, listener};
-use signals::Signals;
+use reload::Reload;
+use signals::{Hangup, Signals};
 use sweeps::{org_cap, sweep, sweep_charges, sweep_counters};
 use unlimited::Unlimited;
 
@@ -46,6 +49,13 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Serves until SIGTERM or SIGINT. The error is a sentence.
 pub fn serve(settings: Settings) -> Result<(), String> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("control-plane")
+        .enable_all()
+        .build()
+        .map_err(|error| format!("no runtime: {error}"))?;
+    let hangup = runtime.block_on(async { Hangup::catch() })?;
     std::thread::spawn(clock::count);
     let stamp = settings.policies.as_deref().and_then(policies::stamps);
     let set = policies::load(settings.policies.as_deref()).map_err(|error| error.to_string())?;
@@ -80,13 +90,8 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         }
     };
     let listeners = Listeners::bind(&settings)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("control-plane")
-        .enable_all()
-        .build()
-        .map_err(|error| format!("no runtime: {error}"))?;
     let start = Start {
+        hangup,
         stamp,
         file,
         engine: Arc::new(engine),
@@ -104,6 +109,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
 
 /// What was found before anything is served.
 struct Start {
+    hangup: Hangup,
     stamp: Option<Vec<policies::Stamp>>,
     file: FileSet,
     engine: Arc<Engine>,
@@ -116,6 +122,7 @@ struct Start {
 
 async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(), String> {
     let Start {
+        hangup,
         stamp,
         file,
         engine,
@@ -126,6 +133,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         admin_limits,
     } = start;
     let metrics = Arc::new(Metrics::default());
+    let reload = Reload::new(settings.clone());
     let disk = Disk::in_dir(&settings.data_dir);
     let fleet = start_fleet(&settings).await?;
     let (repository, origin, kept) = open_database(&settings.database, &disk, fleet.as_deref()).await?;
@@ -133,28 +141,17 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), file, disk, kept).await;
     let catalogue = catalogue.map_err(|error| format!("--database: {error}"))?;
     let (stop, stopped) = watch::channel(false);
+    let (notice, draining) = watch::channel(false);
     join_fleet(fleet.as_deref(), &engine).await;
     let ledger = keep_ledger(&settings, fleet.as_deref(), &engine)?;
-    let reservations = Arc::new(Reservations::new(engine.seed(), engine.store.clone()));
-    let keys = Arc::new(Keys::new(engine.seed(), engine.store.clone()));
     let line = listeners.line()?;
     let fail = |error: std::io::Error| format!("could not start: {error}");
-    let data_plane = Arc::new(DataPlane {
-        engine: engine.clone(),
-        metrics: metrics.clone(),
-        styles: settings.headers,
-        trusted_proxies: settings.trusted_proxies.clone(),
-        tokens: settings.data_tokens.clone(),
-        jwt,
-        required_identity: settings.required_identity,
-        org_cap: org_cap(&settings, &engine, &stopped),
-        reservations: reservations.clone(),
-        keys: keys.clone(),
-        rls_headers: settings.rls_headers,
-    });
-    let handshakes = certificates.map(|certificates| handshakes(certificates, &metrics, &stopped));
+    let data_plane = data_plane(&settings, &engine, &metrics, jwt, &stopped);
+    let (reservations, keys) = (data_plane.reservations.clone(), data_plane.keys.clone());
+    let handshakes =
+        certificates.map(|certificates| handshakes(certificates, &metrics, reload.files(), &stopped));
     let handshakes = handshakes.transpose().map_err(fail)?;
-    let grpc = Grpc::new(data_plane.clone(), stopped.clone());
+    let grpc = Grpc::with_notice(data_plane.clone(), draining.clone(), stopped.clone());
     let grpc = grpc.map_err(|error| format!("could not start: {error}"))?;
     let addresses = (listeners.http, listeners.grpc, listeners.resp);
     let fronts = (&data_plane, &grpc);
@@ -170,6 +167,10 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         fleet: fleet.clone(),
         region: settings.region.clone(),
         reservations: reservations.clone(),
+        readiness: Readiness {
+            draining,
+            when_degraded: settings.ready_when_degraded,
+        },
     });
     look_after(&control_plane, &data_plane, &stopped);
     let admin = tokio::spawn(control_plane::serve(
@@ -181,10 +182,15 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     sweep_counters(&engine, &stopped);
     sweep_charges(reservations, keys, &stopped);
     if let Some(path) = settings.policies.clone() {
-        let watched = policies::watch(path, stamp, catalogue.clone(), metrics, stopped.clone());
-        // On a thread of its own: a large file takes a while to compile, and connections are accepted meanwhile.
-        let runtime = tokio::runtime::Handle::current();
-        tokio::task::spawn_blocking(move || runtime.block_on(watched));
+        let (catalogue, reread) = (catalogue.clone(), reload.files());
+        on_a_thread(policies::watch(
+            path,
+            stamp,
+            catalogue,
+            metrics,
+            reread,
+            stopped.clone(),
+        ));
     }
     let member = fleet
         .clone()
@@ -197,14 +203,14 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     }
     let follower = tokio::spawn(catalogue.clone().follow(stopped));
     // Signals are caught before the line is out: whoever reads it may send one at once.
-    let mut end = Signals::catch()?;
+    let mut signals = Signals::catch(hangup)?;
     writeln!(std::io::stdout(), "{line}").map_err(|error| format!("the output can't be written: {error}"))?;
     tracing::info!(
         region = settings.region,
         shadow_all = settings.shadow_all,
         "serving"
     );
-    end.come().await;
+    until_end(&mut signals, &reload, &notice, settings.drain_delay).await;
     tracing::info!("draining");
     let _ = stop.send(true);
     let data_plane = tokio::task::spawn_blocking(|| servers.into_iter().for_each(Server::join));
@@ -215,6 +221,26 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     }
     catalogue.repository().close().await;
     Ok(())
+}
+
+/// What decides, as the settings have it.
+fn data_plane(
+    settings: &Settings,
+    engine: &Arc<Engine>,
+    metrics: &Arc<Metrics>,
+    jwt: Option<Jwt>,
+    stopped: &watch::Receiver<bool>,
+) -> Arc<DataPlane> {
+    Arc::new(DataPlane {
+        styles: settings.headers,
+        trusted_proxies: settings.trusted_proxies.clone(),
+        tokens: settings.data_tokens.clone(),
+        jwt,
+        required_identity: settings.required_identity,
+        org_cap: org_cap(settings, engine, stopped),
+        rls_headers: settings.rls_headers,
+        ..DataPlane::new(engine.clone(), metrics.clone())
+    })
 }
 
 /// Reaches for the fleet whose counters are in Redis, if there is one.
@@ -300,15 +326,16 @@ async fn give_back(ledger: Option<Keeping>, member: Option<(Arc<Fleet>, JoinHand
 fn handshakes(
     certificates: Arc<Certificates>,
     metrics: &Arc<Metrics>,
+    reread: watch::Receiver<()>,
     stopped: &watch::Receiver<bool>,
 ) -> std::io::Result<Handshakes> {
-    let watching = tls::watch(certificates.clone(), metrics.clone(), stopped.clone());
+    let watching = tls::watch(certificates.clone(), metrics.clone(), reread, stopped.clone());
     tokio::spawn(watching);
     Handshakes::start(certificates, metrics.clone(), stopped.clone())
 }
 
-/// Keeps current what both planes know callers by, and small what the control plane has counted of them. Warns of requests
-/// that nothing limits.
+/// Keeps current what both planes know callers by, and small what the control plane has counted of them. Warns of
+/// requests that nothing limits.
 fn look_after(plane: &ControlPlane, data_plane: &DataPlane, stopped: &watch::Receiver<bool>) {
     type Of = fn(&Metrics) -> &IssuerMetrics;
     let mut unlimited = Unlimited::new(&plane.engine, &plane.metrics, data_plane.required_identity);
@@ -327,6 +354,13 @@ fn look_after(plane: &ControlPlane, data_plane: &DataPlane, stopped: &watch::Rec
     if let Some(limits) = plane.limits.clone() {
         tokio::spawn(sweep(move || limits.sweep(), stopped.clone()));
     }
+}
+
+/// Has a task done on a thread of its own: to compile a large policy file takes a while, and connections are accepted
+/// meanwhile.
+fn on_a_thread(task: impl Future<Output = ()> + Send + 'static) {
+    let runtime = tokio::runtime::Handle::current();
+    tokio::task::spawn_blocking(move || runtime.block_on(task));
 }
 
 /// Comes back once the server is told to stop.

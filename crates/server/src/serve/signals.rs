@@ -1,26 +1,52 @@
-//! The signals that end the server.
+//! The signals that a running server obeys.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Caught from the moment it is made.
+/// What a signal says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// SIGHUP: read files again.
+    Reload,
+    /// SIGTERM or SIGINT: drain and end.
+    End,
+}
+
+/// SIGHUP, caught from the moment this is made: left to itself it would end the process.
+pub(super) struct Hangup(Signal);
+
+/// All of them, caught from the moment this is made.
 pub(super) struct Signals {
+    hangup: Hangup,
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Signals {
+impl Hangup {
     pub(super) fn catch() -> Result<Self, String> {
-        let fail = |error: std::io::Error| format!("could not catch signals: {error}");
+        caught(SignalKind::hangup()).map(Self)
+    }
+}
+
+impl Signals {
+    /// Catches those that end the server, too. Before this they end a start that takes long, as anybody expects.
+    pub(super) fn catch(hangup: Hangup) -> Result<Self, String> {
         Ok(Self {
-            terminate: signal(SignalKind::terminate()).map_err(fail)?,
-            interrupt: signal(SignalKind::interrupt()).map_err(fail)?,
+            hangup,
+            terminate: caught(SignalKind::terminate())?,
+            interrupt: caught(SignalKind::interrupt())?,
         })
     }
 
-    pub(super) async fn come(&mut self) {
+    /// Waits for the next signal.
+    pub(super) async fn next(&mut self) -> Told {
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+            _ = self.hangup.0.recv() => Told::Reload,
+            _ = self.terminate.recv() => Told::End,
+            _ = self.interrupt.recv() => Told::End,
         }
     }
+}
+
+fn caught(kind: SignalKind) -> Result<Signal, String> {
+    signal(kind).map_err(|error| format!("could not catch signals: {error}"))
 }

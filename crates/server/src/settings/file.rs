@@ -72,6 +72,7 @@ pub(super) fn read(path: &Path) -> Result<Flags, String> {
         quota_journal: text("quota-journal", &mut problems).map(PathBuf::from),
         trusted_proxies: text("trusted-proxies", &mut problems),
         require_identity: text("require-identity", &mut problems),
+        drain_delay: text("drain-delay", &mut problems),
         ..Flags::default()
     };
     let mut number = |name| {
@@ -95,6 +96,7 @@ pub(super) fn read(path: &Path) -> Result<Flags, String> {
         .unwrap_or(false);
     flags.insecure_bind = fields.flag("insecure-bind", &mut problems).unwrap_or(false);
     flags.shadow_all = fields.flag("shadow-all", &mut problems);
+    flags.ready_when_degraded = fields.flag("ready-when-degraded", &mut problems);
     flags.rls_headers = fields.flag("rls-headers", &mut problems);
     if let Some(node) = fields.node("rls")
         && let Some(mut rls) = Fields::of(node, "rls", &mut problems)

@@ -138,6 +138,20 @@ pub struct Flags {
     /// Bind addresses beyond loopback although nothing protects them
     #[arg(long, env = "TOLLGATE_INSECURE_BIND", value_parser = switch)]
     pub insecure_bind: bool,
+    /// Answer 503 on /readyz for this long before draining, so that balancers send requests elsewhere [default: 0s]
+    #[arg(long, env = "TOLLGATE_DRAIN_DELAY", value_name = "DURATION")]
+    pub drain_delay: Option<String>,
+    /// Answer 200 on /readyz while Redis or the database is unavailable; with `off` 503 [default: on]
+    #[arg(
+        long,
+        env = "TOLLGATE_READY_WHEN_DEGRADED",
+        value_name = "on|off",
+        num_args = 0..=1,
+        default_missing_value = "true",
+        hide_possible_values = true,
+        value_parser = switch
+    )]
+    pub ready_when_degraded: Option<bool>,
     /// Refuse nothing and report everything: the kill switch
     #[arg(
         long,
@@ -198,6 +212,8 @@ impl Flags {
             threads: self.threads.or(file.threads),
             insecure_bind: self.insecure_bind || file.insecure_bind,
             shadow_all: self.shadow_all.or(file.shadow_all),
+            drain_delay: self.drain_delay.or(file.drain_delay),
+            ready_when_degraded: self.ready_when_degraded.or(file.ready_when_degraded),
         }
     }
 }

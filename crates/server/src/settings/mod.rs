@@ -1,5 +1,6 @@
 //! The server's settings: from flags, then the environment, then the configuration file, then defaults.
 
+mod changed;
 mod file;
 mod flags;
 
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::{IpNet, Ipv4Net};
+use tollgate_catalog::model::Window;
 use tollgate_counters::redis::Address;
 use tollgate_counters::shared::PATIENCE;
 
@@ -79,11 +81,21 @@ pub struct Settings {
     pub threads: usize,
     /// Refuse nothing.
     pub shadow_all: bool,
+    /// How long the server is not ready before it drains.
+    pub drain_delay: Duration,
+    /// Whether a server that lacks one of its stores is ready.
+    pub ready_when_degraded: bool,
+    /// The flags as they were given, without the configuration file's.
+    given: Flags,
 }
+
+/// The longest time between not being ready and draining.
+const MAX_DRAIN_DELAY: Duration = Duration::from_hours(1);
 
 impl Settings {
     /// Brings flags and file together and checks them; the error is a sentence that names the setting.
     pub fn resolve(flags: Flags) -> Result<Self, String> {
+        let given = flags.clone();
         let flags = match &flags.config {
             Some(path) => flags.clone().over(file::read(path)?),
             None => flags,
@@ -163,6 +175,9 @@ impl Settings {
                 .filter(|directory| directory.as_os_str() != "off"),
             threads: at_least_one("threads", flags.threads, cores())?,
             shadow_all: flags.shadow_all.unwrap_or(false),
+            drain_delay: read_delay("drain-delay", flags.drain_delay.as_deref())?,
+            ready_when_degraded: flags.ready_when_degraded.unwrap_or(true),
+            given,
         };
         if settings
             .admin_token
@@ -175,6 +190,11 @@ impl Settings {
             settings.check_addresses()?;
         }
         Ok(settings)
+    }
+
+    /// Resolves the same flags and environment again, with the configuration file as it is now.
+    pub fn read_again(&self) -> Result<Self, String> {
+        Self::resolve(self.given.clone())
     }
 
     /// Refuses addresses beyond loopback that lack what must protect them.
@@ -229,6 +249,19 @@ fn read_alerts(list: &str) -> Result<Vec<u8>, String> {
     alerts.sort_unstable();
     alerts.dedup();
     Ok(alerts)
+}
+
+/// A length of time, none without one.
+fn read_delay(name: &str, text: Option<&str>) -> Result<Duration, String> {
+    let nanos = match text {
+        None | Some("0" | "0s" | "0ms") => 0,
+        Some(text) => Window::parse_length(text).map_err(|problem| format!("--{name}: {problem}"))?,
+    };
+    let delay = Duration::from_nanos(nanos);
+    if delay > MAX_DRAIN_DELAY {
+        return Err(format!("--{name}: must be at most 1h"));
+    }
+    Ok(delay)
 }
 
 fn at_least_one(name: &str, given: Option<usize>, default: usize) -> Result<usize, String> {

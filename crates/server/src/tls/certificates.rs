@@ -39,9 +39,14 @@ impl Certificates {
     }
 }
 
-/// Reads the files again whenever one of them has changed, until `stop` turns true. Connections that are open stay
-/// as they are.
-pub async fn watch(certificates: Arc<Certificates>, metrics: Arc<Metrics>, mut stop: watch::Receiver<bool>) {
+/// Reads the files again whenever one of them has changed, or somebody has them read, until `stop` turns true.
+/// Connections that are open stay as they are.
+pub async fn watch(
+    certificates: Arc<Certificates>,
+    metrics: Arc<Metrics>,
+    mut reread: watch::Receiver<()>,
+    mut stop: watch::Receiver<bool>,
+) {
     let mut ticks = tokio::time::interval(POLL);
     let mut seen = certificates.first.clone();
     metrics
@@ -49,15 +54,16 @@ pub async fn watch(certificates: Arc<Certificates>, metrics: Arc<Metrics>, mut s
         .serve(certificates.offers.load().expiries.clone());
     let mut last = seen.clone();
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
+        let wanted = tokio::select! {
+            _ = ticks.tick() => false,
+            Ok(()) = reread.changed() => true,
             () = stopped(&mut stop) => return,
-        }
+        };
         let now = stamps(&certificates.files);
         // Certificate and key are two files: both must have come to rest before they can be a pair again.
         let settled = now == last;
         last.clone_from(&now);
-        if now == seen || !settled {
+        if !wanted && (now == seen || !settled) {
             continue;
         }
         seen = now;

@@ -15,7 +15,9 @@ const NOTHING: &str =
     "a limit of 0 refuses every request that it applies to; to switch it off write `mode: off`";
 
 /// A quota that turns an outage of its store into one of the API.
-const CLOSED: &str = "`failMode: closed` on a quota answers 503 to every request that it applies to while Redis or the database is unavailable; `local` or `open` keep the API up";
+const CLOSED: &str = "`failMode: closed` on a quota answers 503 to every request that it applies \
+    to while Redis or the database is unavailable; `local` or `open` keep the \
+    API up";
 
 /// The mistakes of a policy set, by line.
 pub(super) fn of_set(set: &PolicySet, now: Timestamp) -> Vec<Warning> {

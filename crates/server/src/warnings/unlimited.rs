@@ -9,7 +9,8 @@ use crate::data_plane::RequiredIdentity;
 /// Stands in every such warning, so that it can be looked for.
 pub const NO_LIMIT_APPLIES: &str = "NO LIMIT APPLIES";
 
-/// Says which requests nothing limits: those of orgs of the tier `default`, or those without an org where such are decided.
+/// Says which requests nothing limits: those of orgs of the tier `default`, or those without an org where such are
+/// decided.
 ///
 /// A limit that applies on some routes or under conditions counts as one.
 pub fn unlimited(snapshot: &Snapshot, required: RequiredIdentity) -> Option<String> {
@@ -23,13 +24,15 @@ pub fn unlimited(snapshot: &Snapshot, required: RequiredIdentity) -> Option<Stri
             ""
         };
         return Some(format!(
-            "{NO_LIMIT_APPLIES} to orgs of the tier `{DEFAULT_TIER}`, which every unknown org has{too}: no enforced policy is for it"
+            "{NO_LIMIT_APPLIES} to orgs of the tier `{DEFAULT_TIER}`, which every unknown org has{too}: no \
+             enforced policy is for it"
         ));
     }
     let nameless = |limit: &Limit| !limit.scope.within_org();
     (anonymous && !enforced().any(nameless)).then(|| {
         format!(
-            "{NO_LIMIT_APPLIES} to requests without an org: no enforced policy has the scope global, endpoint or ip. Add one, or refuse them (--require-identity org)"
+            "{NO_LIMIT_APPLIES} to requests without an org: no enforced policy has the scope global, endpoint \
+             or ip. Add one, or refuse them (--require-identity org)"
         )
     })
 }

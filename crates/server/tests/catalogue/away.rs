@@ -64,7 +64,8 @@ fn episode(
         });
         let ready = node.ask_admin("GET", "/readyz").send().expect(200);
         assert_eq!(ready["catalogue"], "away");
-        assert_eq!(ready["status"], "ready");
+        assert_eq!(ready["status"], "degraded");
+        assert_eq!(ready["degraded"][0]["part"], "database");
         let errors = || {
             node.stderr()
                 .lines()

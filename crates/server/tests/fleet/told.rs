@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::common::wait_for;
+use crate::common::{Launch, Server, file_of, wait_for};
 use crate::load::{ORG, hammer_at, nodes};
 use crate::servers;
 
@@ -22,6 +22,55 @@ fn nodes_store_and_leases_are_shown() {
     assert!(fleet["leases"]["calls"].as_u64().unwrap() >= 1, "{fleet}");
     let ready = nodes[0].ask_admin("GET", "/readyz").send().expect(200);
     assert_eq!(ready["store"], "redis");
+}
+
+#[test]
+fn readiness_tells_the_truth_while_redis_is_unavailable() {
+    let mut redis = servers::Server::start();
+    let day = "{id: day, scope: org, algorithm: quota, limit: 1000, window: day}".to_owned();
+    let file = file_of(&[day]);
+    let launch = |flags: &[&str]| {
+        Server::launch(&Launch {
+            policies: Some(&file),
+            flags: &[&["--redis", &redis.url(), "--threads", "1"], flags].concat(),
+            ..Launch::default()
+        })
+    };
+    let nodes = [
+        (launch(&[]), 200),
+        (launch(&["--ready-when-degraded=false"]), 503),
+        (launch(&["--ready-when-degraded", "off"]), 503),
+        (launch(&["--ready-when-degraded"]), 200),
+    ];
+    for (node, _) in &nodes {
+        node.allowed(&json!({"orgId": ORG}));
+        let ready = node.ask_admin("GET", "/readyz").send().expect(200);
+        assert_eq!(
+            (&ready["status"], &ready["degraded"]),
+            (&json!("ready"), &json!([]))
+        );
+    }
+    redis.kill();
+    for (node, status) in &nodes {
+        wait_for("a quota to answer 503", || {
+            (node.check(&json!({"orgId": ORG, "cost": 100})).status == 503).then_some(())
+        });
+        let ready = wait_for("the node to say so", || {
+            let ready = node.ask_admin("GET", "/readyz").send();
+            (ready.json()["status"] == "degraded").then_some(ready)
+        });
+        let ready = ready.expect(*status);
+        assert_eq!(ready["degraded"][0]["part"], "redis", "{ready}");
+        let detail = ready["degraded"][0]["detail"].as_str().unwrap();
+        assert!(detail.contains("failMode") && detail.contains("503"), "{detail}");
+    }
+    redis.start_again();
+    for (node, _) in &nodes {
+        wait_for("all to be well again", || {
+            let ready = node.ask_admin("GET", "/readyz").send();
+            (ready.status == 200 && ready.json()["status"] == "ready").then_some(())
+        });
+    }
 }
 
 #[test]

@@ -38,6 +38,37 @@ fn a_stream_that_nobody_ends_does_not_keep_a_server() {
 }
 
 #[test]
+fn health_says_before_the_drain_that_no_more_should_be_sent() {
+    use tollgate_proto::v1::CheckLimitRequest;
+    use tonic_health::pb::HealthCheckRequest;
+    use tonic_health::pb::health_client::HealthClient;
+
+    let server = Server::start("policies: []", &["--drain-delay", "1h"]);
+    let asker = Asker::of(&server);
+    let mut client = HealthClient::new(asker.channel.clone());
+    let watch = asker
+        .runtime
+        .block_on(client.watch(HealthCheckRequest::default()));
+    let mut watch = watch.unwrap().into_inner();
+    let mut next = || asker.runtime.block_on(watch.message()).unwrap().unwrap().status;
+    assert_eq!(next(), 1);
+    server.terminate();
+    assert_eq!(next(), 2, "NOT_SERVING");
+    let checked = asker
+        .runtime
+        .block_on(client.check(HealthCheckRequest::default()));
+    assert_eq!(checked.unwrap().into_inner().status, 2);
+    assert!(
+        asker.check(CheckLimitRequest::default()).unwrap().allowed,
+        "it serves"
+    );
+    server.terminate();
+    let end = asker.runtime.block_on(watch.message());
+    assert_eq!(end.unwrap_err().code(), tonic::Code::Unavailable);
+    assert!(server.wait().success());
+}
+
+#[test]
 fn who_is_connected_is_told_and_what_is_under_way_is_answered() {
     let server = Server::start(&file_of(&[hourly("org", "org", 5, "")]), &[]);
     let mut stream = raw(&server);

@@ -17,6 +17,7 @@ fn health_readiness_and_metrics_need_no_token() {
     assert_eq!((health.status, health.text()), (200, "ok\n"));
     let ready = server.ask_admin("GET", "/readyz").send().expect(200);
     assert_eq!(ready["status"], "ready");
+    assert_eq!(ready["degraded"], json!([]));
     let metrics = server.ask_admin("GET", "/metrics").send();
     assert_eq!(metrics.status, 200);
     let kind = metrics.header("content-type").unwrap();

@@ -15,4 +15,5 @@ mod ending;
 mod framing;
 mod metrics;
 mod settings;
+mod signals;
 mod start;

@@ -165,3 +165,11 @@ fn the_authority_of_clients_can_be_replaced_too() {
     old_client.refused(server.http);
     new_client.allowed(server.http, "acme");
 }
+
+#[test]
+fn sighup_reads_them_again_though_they_did_not_change() {
+    let authority = Authority::new("ours");
+    let server = serve(&authority, &[], &[]);
+    until_logged(&server, RELOADED, || server.signal("HUP"));
+    assert_eq!(Client::trusting(&authority).allowed(server.http, "acme"), 99);
+}

@@ -202,8 +202,17 @@ fn unused() -> Value {
 }
 
 fn readiness() -> Value {
-    Object::answered("What is in force.")
-        .needs("status", one_of(&["ready"]), "")
+    let part = Object::answered("A part that is unavailable.")
+        .needs("part", text(), "Its name: `redis`, `database` or `quotas`.")
+        .needs("detail", text(), "What that means.")
+        .schema();
+    Object::answered("Readiness, and what is in force.")
+        .needs(
+            "status",
+            one_of(&["ready", "degraded", "draining"]),
+            "`degraded` while a part is unavailable, `draining` before the server ends.",
+        )
+        .needs("degraded", list(&part), "The parts that are unavailable.")
         .needs(
             "store",
             one_of(&["memory", "redis", "away"]),
