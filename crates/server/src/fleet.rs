@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
+use tollgate_counters::LogPace;
 use tollgate_counters::redis::{self, Address, Found, Health, Keys, Member, Owner, Redis, RedisCarrier};
 use tollgate_counters::shared::SharedStore;
 use tollgate_counters::shared::node::{CLASSES, Unused};
@@ -27,8 +28,6 @@ const SWEEP_EVERY: Duration = Duration::from_millis(2);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Signs of a loss within so long are of the same one.
 const ONE_LOSS: Duration = Duration::from_secs(10);
-/// How often it is said that the fleet can't be joined.
-const UNJOINED_EVERY: Duration = Duration::from_mins(1);
 /// How long leases that are given back at the end may take, unless requests wait for longer.
 const LAST_CALLS: Duration = Duration::from_millis(300);
 
@@ -68,7 +67,7 @@ pub struct Fleet {
     joining: AtomicBool,
     away_ms: AtomicU64,
     told_loss: Mutex<Option<Instant>>,
-    told_unjoined: Mutex<Option<Instant>>,
+    unjoined: LogPace,
     /// Drives connections apart from everything else.
     _runtime: Background,
 }
@@ -147,7 +146,7 @@ impl Fleet {
             joining: AtomicBool::new(false),
             away_ms: AtomicU64::new(0),
             told_loss: Mutex::new(None),
-            told_unjoined: Mutex::new(None),
+            unjoined: LogPace::new(),
             _runtime: runtime,
         }))
     }
@@ -273,20 +272,31 @@ impl Fleet {
 
     /// Says that the fleet can't be joined yet and what is gone by meanwhile, at first and every so often.
     fn tell_unjoined(&self, failure: &redis::Failure) {
-        let mut told = self.told_unjoined.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_some_and(|told| told.elapsed() < UNJOINED_EVERY) {
+        if self.unjoined.turn().is_none() {
             return;
         }
-        *told = Some(Instant::now());
-        drop(told);
         let (nodes, source) = self.size.nodes();
         tracing::warn!(
-            address = self.address,
             nodes,
             source = source.name(),
-            "the fleet can't be joined yet ({failure}), and is tried again; until then limits with failMode: local \
-             are shared by this many nodes"
+            "Redis {} {}; retrying (next message in {} s). Until then limits with failMode: local are shared \
+             by this many nodes",
+            self.address,
+            self.why_unjoined(failure),
+            LogPace::EVERY.as_secs()
         );
+    }
+
+    /// Says why Redis can't be used: what is wrong with a server tells more than what became of a call.
+    fn why_unjoined(&self, failure: &redis::Failure) -> String {
+        let health = self.redis.health();
+        match (health.iter().find_map(|server| server.trouble.as_ref()), failure) {
+            (None, redis::Failure::Failed(error)) => format!("does not let this node join: {error}"),
+            (None | Some(redis::Trouble::Unreachable(_) | redis::Trouble::TimedOut), _) => {
+                "is unreachable".to_owned()
+            }
+            (Some(trouble), _) => trouble.to_string(),
+        }
     }
 
     /// Says that counters are lost, once for all signs of it.

@@ -23,6 +23,7 @@ use super::keys::{Keys, Tag};
 use super::link::{Link, Owner};
 use super::record::LISTED;
 use super::script::{Parts, Script};
+use crate::LogPace;
 use crate::shared::Carrier;
 use crate::shared::call::{Call, Micros, Reply};
 use crate::shared::node::Outgoing;
@@ -412,7 +413,13 @@ fn name_of(failure: &Failure) -> &'static str {
         Failure::NotRun(why) => why.name(),
         Failure::Unknown => "unknown",
         Failure::Failed(error) => {
-            tracing::error!("the shared store ended a call with an error: {error}");
+            static PACE: LogPace = LogPace::new();
+            if let Some(left_out) = PACE.turn() {
+                tracing::error!(
+                    left_out,
+                    "the shared store ended a call with an error (next message in 60 s): {error}"
+                );
+            }
             "failed"
         }
     }

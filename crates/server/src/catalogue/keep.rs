@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate_catalog::repository::{Repository, RepositoryError};
+use tollgate_counters::LogPace;
 
 use super::copy::{CopyError, copy};
 use super::disk::{Disk, Extent, State};
@@ -26,12 +27,21 @@ impl Disk {
         mut in_force: watch::Receiver<i64>,
         mut stop: watch::Receiver<bool>,
     ) {
+        let pace = LogPace::new();
         loop {
             let wanted = *in_force.borrow_and_update();
             if kept.is_none_or(|kept| kept.revision != wanted) {
                 match self.bring_up_to_date(&repository, kept, wanted).await {
                     Ok(now) => kept = Some(now),
-                    Err(error) => tracing::warn!("the catalogue was not kept on disk: {error}"),
+                    Err(error) => {
+                        if let Some(left_out) = pace.turn() {
+                            tracing::warn!(
+                                left_out,
+                                "the catalogue can't be kept on disk (next message in 60 s): {error}. A start \
+                                 without the database will lack what has changed"
+                            );
+                        }
+                    }
                 }
             }
             let changed = async {

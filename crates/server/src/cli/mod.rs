@@ -7,6 +7,7 @@ mod failure;
 mod http_client;
 mod identity;
 mod import;
+mod log_filter;
 mod openapi;
 mod plan;
 mod recorded;
@@ -103,12 +104,9 @@ fn show(error: &clap::Error) -> Outcome {
 }
 
 fn run_server(flags: Flags) -> Outcome {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("TOLLGATE_LOG");
-    // What sqlx has to say of a database that is away, whoever asked it hears, and says once.
-    let filter = filter.unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info,sqlx=off"));
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
-        .with_env_filter(filter)
+        .with_env_filter(log_filter::from_environment()?)
         .init();
     serve(Settings::resolve(flags)?)?;
     Ok(ExitCode::SUCCESS)

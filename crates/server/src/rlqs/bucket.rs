@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use tollgate_counters::LogPace;
+
 use super::action;
 use super::charge::{self, Charge, Granting};
 use super::left::Left;
@@ -148,7 +150,13 @@ impl Bucket {
             metrics.over_reported.fetch_add(used, Ordering::Relaxed);
         }
         if let Err(undecided) = charge::take_beyond(around.plane, &self.name, used).await {
-            tracing::warn!("what an Envoy let through can't be charged: {undecided}");
+            static PACE: LogPace = LogPace::new();
+            if let Some(left_out) = PACE.turn() {
+                tracing::warn!(
+                    left_out,
+                    "what an Envoy let through can't be charged (next message in 60 s): {undecided}"
+                );
+            }
         }
     }
 

@@ -60,7 +60,7 @@ fn what_nodes_knew_outlives_them() {
         });
         for node in &nodes {
             assert_eq!(sharing(node), (3, "dataDirectory".to_owned()));
-            let told = node.logs("the fleet can't be joined yet");
+            let told = node.logs("retrying (next message in 60 s)");
             assert!(told.contains("dataDirectory"), "{told}");
         }
         for node in &nodes {
@@ -93,7 +93,7 @@ fn a_node_that_knows_nothing_assumes_that_there_are_many() {
     };
     let unknowing = launch(&[], &[]);
     assert_eq!(sharing(&unknowing), (10, "assumption".to_owned()));
-    let told = unknowing.logs("the fleet can't be joined yet");
+    let told = unknowing.logs("retrying (next message in 60 s)");
     assert!(told.contains("assumption"), "{told}");
     let away = hammer(&[&unknowing], "p", |tally| tally.denied > 50);
     assert_eq!((away.allowed, away.degraded), (LIMIT * 7 / 100, LIMIT * 7 / 100));

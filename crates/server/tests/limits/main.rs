@@ -13,6 +13,7 @@ mod capacity;
 mod clients;
 mod ending;
 mod framing;
+mod log;
 mod metrics;
 mod settings;
 mod signals;
