@@ -178,6 +178,42 @@ fn counts_follow_descriptors_wherever_these_stand_and_whatever_they_are_called()
 }
 
 #[test]
+fn in_a_file_of_its_own_a_count_goes_by_its_policy() {
+    let limit = "rate_limit: {unit: day, requests_per_unit: 5, name: plan}";
+    let text = format!("domain: d\ndescriptors: [{{key: a, {limit}}}, {{key: b, {limit}}}]");
+    let imported = read(read_envoy, &text).unwrap();
+    assert!(
+        imported
+            .policies
+            .iter()
+            .all(|policy| policy.values.counter.is_some())
+    );
+    let imported = imported.counted_by_id();
+    let ids: BTreeSet<&str> = imported
+        .policies
+        .iter()
+        .map(|policy| policy.id.as_str())
+        .collect();
+    assert_eq!(ids.len(), 2);
+    assert!(
+        imported
+            .policies
+            .iter()
+            .all(|policy| policy.values.counter.is_none())
+    );
+    let mut shared = read(read_envoy, &text).unwrap();
+    for policy in &mut shared.policies {
+        policy.values.counter = Some("both".to_owned());
+    }
+    let shared = shared.counted_by_id();
+    let kept = shared
+        .policies
+        .iter()
+        .all(|policy| policy.values.counter.as_deref() == Some("both"));
+    assert!(kept, "what is counted together stays so");
+}
+
+#[test]
 fn ids_are_as_short_as_they_can_be() {
     let limit = "unit: day, requests_per_unit: 5";
     for (descriptor, id) in [
@@ -370,6 +406,7 @@ fn limits_of_limitador_become_policies() {
         [15, 16, 17, 18],
         "one is for any descriptor, three could not be carried over"
     );
+    assert_eq!(imported.dropped, 3);
 }
 
 #[test]

@@ -26,8 +26,11 @@ pub fn read_limitador(files: &[ForeignFile<'_>]) -> Result<Imported, Unread> {
             }) => {
                 for (index, node) in items.iter().enumerate() {
                     if let Some(fields) = Fields::of(node, &format!("[{index}]"), &mut problems) {
-                        let policy = read_limit(fields, &mut ids, &mut notes, &mut problems);
-                        imported.policies.extend(policy);
+                        let before = problems.0.len();
+                        match read_limit(fields, &mut ids, &mut notes, &mut problems) {
+                            Some(policy) => imported.policies.push(policy),
+                            None => imported.dropped += usize::from(problems.0.len() == before),
+                        }
                     }
                 }
             }
@@ -144,8 +147,10 @@ fn read_limit(
     policy.id = ids.take(&match id.or(name) {
         Some(called) => called.to_owned(),
         None => {
-            let by: Vec<&str> = seen.iter().map(|entry| entry.key.as_str()).collect();
-            format!("{namespace}.{}{}s", by.join("."), seconds.unwrap_or(0))
+            let mut words = vec![namespace];
+            words.extend(seen.iter().map(|entry| entry.key.clone()));
+            words.push(format!("{}s", seconds.unwrap_or(0)));
+            words.join(".")
         }
     });
     Some(policy)

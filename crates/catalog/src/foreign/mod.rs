@@ -5,7 +5,7 @@ mod descriptor_ids;
 mod envoy;
 mod limitador;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 pub use envoy::{is_envoy, read_envoy};
 pub use limitador::read_limitador;
@@ -29,6 +29,34 @@ pub struct Imported {
     pub policies: Vec<Policy>,
     /// What could not be carried over, by file.
     pub notes: Vec<(String, Problems)>,
+    /// Limits among that: without them more is let through than before.
+    pub dropped: usize,
+}
+
+impl Imported {
+    /// Lets counts go by their policies' ids, in a file that is written once. Only where files are read again and
+    /// again must a count have a name that no change of another limit can touch.
+    #[must_use]
+    pub fn counted_by_id(mut self) -> Self {
+        let mut bearers: HashMap<String, usize> = HashMap::new();
+        for policy in &self.policies {
+            if let Some(counter) = &policy.values.counter {
+                *bearers.entry(counter.clone()).or_default() += 1;
+            }
+        }
+        for policy in &mut self.policies {
+            // What is counted together stays so.
+            let alone = policy
+                .values
+                .counter
+                .as_ref()
+                .is_some_and(|counter| bearers.get(counter) == Some(&1));
+            if alone && policy.values.algorithm_name() != "quota" {
+                policy.values.counter = None;
+            }
+        }
+        self
+    }
 }
 
 /// Why some files can't be read, by file.

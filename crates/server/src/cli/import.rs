@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tollgate_catalog::document::Problems;
 use tollgate_catalog::foreign::{ForeignFile, Imported, Unread, read_envoy, read_limitador};
 
-use super::{ERROR, Outcome, WARNING};
+use super::{ERROR, Outcome, WARNING, neat_yaml};
 use crate::policies;
 
 #[derive(Debug, clap::Args)]
@@ -19,10 +19,16 @@ pub(crate) struct Args {
     /// Its files, or directories of them
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Exit with 0 although limits could not be carried over
+    #[arg(long)]
+    allow_dropped: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
+
+/// The exit code if a limit could not be carried over: what is printed lets more through than what was read.
+const DROPPED: u8 = 3;
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Limiter {
@@ -47,13 +53,19 @@ pub(crate) fn run(args: &Args) -> Outcome {
     };
     match imported {
         Ok(imported) => {
+            let imported = imported.counted_by_id();
             print(args, &imported)?;
-            Ok(ExitCode::SUCCESS)
+            Ok(match imported.dropped {
+                1.. if !args.allow_dropped => ExitCode::from(DROPPED),
+                _ => ExitCode::SUCCESS,
+            })
         }
         Err(Unread(files)) => {
             if args.json {
                 let problems = listed(&files);
-                let report = json!({"policies": [], "notCarriedOver": [], "problems": problems});
+                let report = json!({
+                    "policies": [], "notCarriedOver": [], "dropped": 0, "problems": problems,
+                });
                 writeln!(io::stdout(), "{report}")?;
             } else {
                 for line in lines(&files) {
@@ -67,24 +79,39 @@ pub(crate) fn run(args: &Args) -> Outcome {
 
 fn print(args: &Args, imported: &Imported) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let documents = imported
-        .policies
-        .iter()
-        .map(|policy| Value::from(policy.written()));
+    let policies = &imported.policies;
     if args.json {
-        let documents: Vec<Value> = documents.collect();
+        let documents: Vec<Value> = policies
+            .iter()
+            .map(|policy| Value::from(policy.written()))
+            .collect();
         let notes = listed(&imported.notes);
-        let report = json!({"policies": documents, "notCarriedOver": notes, "problems": []});
+        let report = json!({
+            "policies": documents, "notCarriedOver": notes, "dropped": imported.dropped, "problems": [],
+        });
         return writeln!(out, "{report}");
     }
-    // A JSON object is a YAML mapping, too.
-    let none = if imported.policies.is_empty() { " []" } else { "" };
+    let none = if policies.is_empty() { " []" } else { "" };
     writeln!(out, "policies:{none}")?;
-    for document in documents {
-        writeln!(out, "  - {document}")?;
+    for policy in policies {
+        write!(out, "{}", neat_yaml::item(policy))?;
     }
+    let mut err = anstream::stderr();
     for line in lines(&imported.notes) {
-        writeln!(anstream::stderr(), "{WARNING}not carried over:{WARNING:#} {line}")?;
+        writeln!(err, "{WARNING}not carried over:{WARNING:#} {line}")?;
+    }
+    if imported.dropped > 0 {
+        let of = policies.len() + imported.dropped;
+        let accepted = if args.allow_dropped {
+            ""
+        } else {
+            "; --allow-dropped accepts that"
+        };
+        writeln!(
+            err,
+            "{ERROR}dropped:{ERROR:#} {} of {of} limits{accepted}",
+            imported.dropped
+        )?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ mod http_client;
 mod identity;
 mod import;
 mod log_filter;
+mod neat_yaml;
 mod openapi;
 mod plan;
 mod recorded;
