@@ -7,6 +7,8 @@
 //! A slot has two sides, of which one counts. What belongs together is written to the other, and then the sides change
 //! places by one word: whenever the process is killed, one side is whole.
 
+mod home;
+
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Error, Read, Result};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -18,11 +20,13 @@ use serde::{Deserialize, Serialize};
 use tollgate_core::{CounterKey, Identity};
 use vm_memory::{FileOffset, MmapRegion, VolatileMemory};
 
+pub use home::{Ended, Home};
+
 /// What a journal's first word says: the bytes of "tollgat2".
 const MAGIC: u64 = u64::from_be_bytes(*b"tollgat2");
 const WORD: usize = size_of::<u64>();
 
-/// The words of the head, which fills a page.
+/// The words of the head, which fills a page. What follows these says where it is [settled](home).
 const HEAD: usize = 512;
 const HEAD_BOOT: usize = 1;
 const HEAD_RUN: usize = 3;

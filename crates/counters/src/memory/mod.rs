@@ -32,7 +32,7 @@ use tick::TICK_NS;
 
 pub use bound::OfLedger;
 pub use held::{Held, Holds};
-pub use journal::{Estate, Journal, Note, Telling};
+pub use journal::{Ended, Estate, Home, Journal, Note, Telling};
 
 /// Whether a decision is carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

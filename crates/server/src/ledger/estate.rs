@@ -9,7 +9,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 use tollgate_catalog::repository::{Done, Exchange, Granted, RepositoryError, Unsettled};
-use tollgate_counters::memory::{Estate, Journal, Note};
+use tollgate_counters::memory::{Ended, Estate, Home, Journal, Note};
 
 use super::Ledger;
 use super::will::{Will, Wills};
@@ -26,7 +26,12 @@ pub struct Journals {
     directory: PathBuf,
     /// How their names begin: those of another ledger begin otherwise.
     prefix: String,
+    /// The directory of a ledger that is a file. Without that, what its journals say is of no use.
+    home: Option<Home>,
 }
+
+/// Files that are looked at for journals of other ledgers.
+const MAX_FILES: usize = 10_000;
 
 /// What is yet to be settled.
 #[derive(Debug, Default)]
@@ -43,6 +48,7 @@ impl Journals {
         Self {
             directory: directory.to_owned(),
             prefix: format!("tollgate-{}", Self::ledger(database, region)),
+            home: home_of(database),
         }
     }
 
@@ -62,7 +68,33 @@ impl Journals {
     /// A journal for this run.
     pub fn begin(&self, run: u64) -> io::Result<Journal> {
         let name = format!("{}-{run:016x}.journal", self.prefix);
-        Journal::create(&self.directory.join(name), run)
+        let journal = Journal::create(&self.directory.join(name), run)?;
+        if let Some(home) = &self.home {
+            journal.note_home(home);
+        }
+        Ok(journal)
+    }
+
+    /// Removes journals of ended runs whose ledger is gone together with its directory: nobody can settle them any
+    /// more, and each takes up memory. Says how many.
+    pub fn remove_orphans(&self) -> usize {
+        let Ok(files) = std::fs::read_dir(&self.directory) else {
+            return 0;
+        };
+        let paths = files
+            .filter_map(|file| Some(file.ok()?.path()))
+            .filter(|path| {
+                let name = path.file_name().and_then(|name| name.to_str());
+                name.is_some_and(|name| name.starts_with("tollgate-") && name.ends_with(".journal"))
+            })
+            .take(MAX_FILES);
+        let orphans = paths.filter(|path| {
+            // Held until it is removed, so that nobody else takes it up.
+            let ended = Ended::read(path).ok().flatten();
+            let home = ended.as_ref().and_then(|ended| ended.home.as_ref());
+            home.is_some_and(Home::is_gone) && std::fs::remove_file(path).is_ok()
+        });
+        orphans.count()
     }
 
     /// What ended runs have left.
@@ -84,6 +116,13 @@ impl Journals {
             ..Estates::default()
         }
     }
+}
+
+/// The directory of a ledger in a file. One that is a server's is settled from anywhere.
+fn home_of(database: &str) -> Option<Home> {
+    let file = database.strip_prefix("sqlite:")?;
+    let file = std::path::absolute(file).ok()?;
+    Home::of(file.parent()?).ok()
 }
 
 impl Estates {
@@ -127,7 +166,7 @@ impl Estates {
             ledger.counts.recovered.fetch_add(back, Ordering::Relaxed);
             if back > 0 {
                 tracing::info!(
-                    "a run ended without giving back what it held of quotas: {back} were unspent, and can be spent again"
+                    "recovered {back} unspent units of quotas from a process that did not shut down cleanly"
                 );
             }
             remove(path);

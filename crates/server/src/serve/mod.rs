@@ -301,6 +301,13 @@ fn keep_journal(settings: &Settings, engine: &Engine, run: u64) -> Estates {
     };
     let journals = Journals::of(directory, &settings.database, &settings.region);
     let left = journals.left();
+    let orphans = journals.remove_orphans();
+    if orphans > 0 {
+        tracing::info!(
+            "removed {orphans} journals of quotas in {} whose data directories are gone",
+            directory.display()
+        );
+    }
     match journals.begin(run) {
         Ok(journal) => engine.store.keep_journal(journal),
         Err(error) => tracing::warn!(

@@ -22,6 +22,7 @@ mod idle;
 mod killed;
 mod load;
 mod nodes;
+mod orphans;
 mod outage;
 mod periods;
 mod quiet;
