@@ -80,7 +80,9 @@ proptest! {
         let Ok(once) = Endpoint::of(Some("GET"), &path) else { return Ok(()) };
         for segment in once.segments() {
             prop_assert!(!segment.is_empty() && segment != b"." && segment != b"..", "{once}");
-            prop_assert!(!segment.contains(&b'/') && !segment.contains(&b'\\') && !segment.contains(&b';'), "{once}");
+            prop_assert!(!segment.contains(&b'/') && !segment.contains(&b'\\'), "{once}");
+            // One that was an escape is a character like any other.
+            prop_assert!(!segment.contains(&b';') || path.to_ascii_lowercase().contains("%3b"), "{once}");
             prop_assert!(!segment.iter().any(u8::is_ascii_uppercase), "{once}");
         }
         let again = escaped(&once);

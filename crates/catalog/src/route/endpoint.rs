@@ -1,7 +1,9 @@
 //! A request's method and path in their one form.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::fmt::{self, Write};
+
+use super::readings::{BACKSLASH, DOT, ESCAPED, FRAGMENT, Readings, SEMICOLON, SLASH};
 
 /// The longest endpoint that is looked at.
 const MAX_BYTES: usize = 8192;
@@ -19,6 +21,8 @@ pub enum EndpointError {
     Escape,
     /// There is a control character in it.
     Control,
+    /// Services read it in more ways than can be looked at.
+    Ambiguous,
 }
 
 impl fmt::Display for EndpointError {
@@ -29,6 +33,9 @@ impl fmt::Display for EndpointError {
             Self::NoSlash => "must have a path that begins with `/`",
             Self::Escape => "has a `%` that is not followed by two hexadecimal digits",
             Self::Control => "contains a control character",
+            Self::Ambiguous => {
+                "can be read in too many ways: write it without `;`, `\\`, `#`, `//`, escaped slashes and dot segments"
+            }
         })
     }
 }
@@ -37,23 +44,28 @@ impl std::error::Error for EndpointError {}
 
 /// A method and a normalised path.
 ///
-/// In this order: the query and fragment are dropped, escapes decoded once, backslashes made slashes,
-/// matrix parameters (`;…`) cut off each segment, empty and `.` segments left out, `..` taken back, letters
-/// lowered. `/V1//Exports/%2e%2e/exports;x=1/?q` is `/v1/exports`.
+/// In this order: the query and fragment are dropped, escapes decoded once, slashes made of backslashes, matrix parameters
+/// (`;…`) cut off each segment, empty and `.` segments left out, `..` resolved, letters lowered.
+/// `/V1//Exports/%2e%2e/exports;x=1/?q` is `/v1/exports`.
 ///
-/// Some services take an escaped slash for one that separates, others for a part of a segment. Nobody knows which stands
-/// behind this, so an endpoint that has some is matched in both readings.
+/// Services differ in some of these steps. A path where that matters has other readings in addition, each in its own
+/// normal form, and an endpoint matches what any of them does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Endpoint<'a> {
     method: Option<Cow<'a, str>>,
     /// The path without its first slash; segments are separated by single slashes.
     path: Cow<'a, [u8]>,
-    /// The same with escaped slashes within their segments, if there are any.
-    whole: Option<Box<[u8]>>,
+    odd: Option<Box<OddPath>>,
 }
 
-/// What stands for a slash within a segment. No path has one otherwise.
-const WITHIN: u8 = 0x1f;
+/// A path that can be read in several ways.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct OddPath {
+    /// As it came, without its query.
+    spelling: Box<str>,
+    /// Its readings besides the normal one.
+    readings: Box<[Box<[u8]>]>,
+}
 
 impl Endpoint<'_> {
     /// The same, to be kept.
@@ -61,8 +73,29 @@ impl Endpoint<'_> {
         Endpoint {
             method: self.method.as_deref().map(|method| Cow::Owned(method.to_owned())),
             path: Cow::Owned(self.path.to_vec()),
-            whole: self.whole.clone(),
+            odd: self.odd.clone(),
         }
+    }
+
+    /// A text that [`Endpoint::parse`] reads as this very endpoint, with all its readings.
+    pub fn spelling(&self) -> String {
+        let mut text = self
+            .method
+            .as_ref()
+            .map_or_else(String::new, |method| format!("{method} "));
+        if let Some(odd) = &self.odd {
+            text.push_str(&odd.spelling);
+            return text;
+        }
+        text.push('/');
+        for byte in self.path.iter() {
+            if is_plain(*byte) || b"/.".contains(byte) {
+                text.push(char::from(*byte));
+            } else {
+                let _ = write!(text, "%{byte:02x}");
+            }
+        }
+        text
     }
 }
 
@@ -78,22 +111,33 @@ impl<'a> Endpoint<'a> {
 
     /// An endpoint of a method and a path as they came in a request.
     pub fn of(method: Option<&'a str>, path: &'a str) -> Result<Self, EndpointError> {
-        if path.len() > MAX_BYTES && path.find(['?', '#']).is_none_or(|end| end > MAX_BYTES) {
+        let end = path.find('?').unwrap_or(path.len());
+        if end > MAX_BYTES {
             return Err(EndpointError::TooLong);
         }
+        let path = &path[..end];
         let method = method.map(read_method).transpose()?;
         let Some(rest) = path.strip_prefix('/') else {
             return Err(EndpointError::NoSlash);
         };
         if is_normal(rest.as_bytes()) {
-            let (path, whole) = (Cow::Borrowed(rest.as_bytes()), None);
-            return Ok(Self { method, path, whole });
+            let path = Cow::Borrowed(rest.as_bytes());
+            return Ok(Self {
+                method,
+                path,
+                odd: None,
+            });
         }
-        let decoded = decode(rest.as_bytes())?;
-        let whole = decoded.contains(&WITHIN).then(|| normalise(&decoded).into());
-        let separated: Vec<u8> = decoded.into_iter().map(separating).collect();
-        let path = Cow::Owned(normalise(&separated));
-        Ok(Self { method, path, whole })
+        let readings = Readings::of(&decode(rest.as_bytes())?).map_err(|_| EndpointError::Ambiguous)?;
+        let odd = (!readings.others.is_empty()).then(|| OddPath {
+            spelling: path.into(),
+            readings: readings.others.into(),
+        });
+        Ok(Self {
+            method,
+            path: Cow::Owned(readings.normal),
+            odd: odd.map(Box::new),
+        })
     }
 
     /// The method in capitals.
@@ -101,14 +145,15 @@ impl<'a> Endpoint<'a> {
         self.method.as_deref()
     }
 
-    /// The segments of the path, escaped slashes between them.
+    /// The segments of the path in its normal form.
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         segments(&self.path)
     }
 
-    /// The segments with escaped slashes within them, if there are any.
-    pub fn whole_segments(&self) -> Option<impl Iterator<Item = &[u8]>> {
-        self.whole.as_deref().map(segments)
+    /// The segments of the other readings, if there are any.
+    pub fn other_readings(&self) -> impl Iterator<Item = impl Iterator<Item = &[u8]>> {
+        let readings = self.odd.iter().flat_map(|odd| odd.readings.iter());
+        readings.map(|path| segments(path))
     }
 }
 
@@ -124,10 +169,6 @@ impl fmt::Display for Endpoint<'_> {
 fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let none = path.is_empty();
     path.split(|byte| *byte == b'/').filter(move |_| !none)
-}
-
-fn separating(byte: u8) -> u8 {
-    if byte == WITHIN { b'/' } else { byte }
 }
 
 fn read_method(method: &str) -> Result<Cow<'_, str>, EndpointError> {
@@ -159,31 +200,13 @@ fn is_normal(path: &[u8]) -> bool {
     path.is_empty() || previous != b'/'
 }
 
-fn normalise(decoded: &[u8]) -> Vec<u8> {
-    let mut normal: Vec<u8> = Vec::with_capacity(decoded.len());
-    for segment in decoded.split(|byte| *byte == b'/') {
-        let end = segment.iter().position(|byte| *byte == b';');
-        match &segment[..end.unwrap_or(segment.len())] {
-            b"" | b"." => {}
-            b".." => {
-                let parent = normal.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
-                normal.truncate(parent);
-            }
-            name => {
-                if !normal.is_empty() {
-                    normal.push(b'/');
-                }
-                normal.extend_from_slice(name);
-            }
-        }
-    }
-    normal
+/// Whether a character may stand in a path as it is, and means nothing there.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_~!$&'()*+,=:@".contains(&byte)
 }
 
-/// A path without its query and fragment, with escapes decoded.
+/// A path with escapes decoded, and marks in place of what services read in several ways.
 fn decode(path: &[u8]) -> Result<Vec<u8>, EndpointError> {
-    let end = path.iter().position(|byte| matches!(byte, b'?' | b'#'));
-    let path = &path[..end.unwrap_or(path.len())];
     let mut decoded = Vec::with_capacity(path.len());
     let mut rest = path.iter();
     while let Some(byte) = rest.next() {
@@ -202,10 +225,16 @@ fn decode(path: &[u8]) -> Result<Vec<u8>, EndpointError> {
         } else {
             *byte
         };
+        if escaped && is_plain(byte) {
+            decoded.push(ESCAPED);
+        }
         decoded.push(match byte {
             0..0x20 | 0x7f => return Err(EndpointError::Control),
-            b'/' | b'\\' if escaped => WITHIN,
-            b'\\' => b'/',
+            b'/' if escaped => SLASH,
+            b'\\' if escaped => BACKSLASH,
+            b';' if escaped => SEMICOLON,
+            b'.' if escaped => DOT,
+            b'#' if !escaped => FRAGMENT,
             byte => byte.to_ascii_lowercase(),
         });
     }
@@ -270,5 +299,30 @@ mod tests {
         }
         let long = format!("/{}", "a".repeat(9000));
         assert_eq!(Endpoint::parse(&long), Err(EndpointError::TooLong));
+    }
+
+    #[test]
+    fn a_query_is_no_part_of_a_path() {
+        let query = format!("GET /a?{}#;/../%zz", "b".repeat(9000));
+        assert_eq!(Endpoint::parse(&query), Endpoint::parse("GET /a"));
+    }
+
+    #[test]
+    fn a_spelling_is_read_as_the_same_endpoint() {
+        for text in [
+            "/",
+            "GET /V1//exports/",
+            "GET /%252e%252e/%C3%A9+x",
+            "GET /%61/b%2Bc",
+            "POST /v1/..%3B/x%2fy?z",
+            "POST /v1/search/;x#y?z",
+        ] {
+            let endpoint = Endpoint::parse(text).unwrap();
+            assert_eq!(
+                Endpoint::parse(&endpoint.spelling()).as_ref(),
+                Ok(&endpoint),
+                "{text}"
+            );
+        }
     }
 }

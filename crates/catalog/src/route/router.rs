@@ -54,23 +54,37 @@ impl Router {
         list.push((method, number));
     }
 
-    /// The numbers of all routes that match.
+    /// The numbers of all routes that match, in whichever reading of the path.
     pub fn matches(&self, endpoint: &Endpoint<'_>) -> Matches {
         let mut found = Matches::new();
-        if self.nodes.is_empty() {
-            return found;
-        }
-        let method = endpoint.method();
-        self.walk(endpoint.segments(), method, &mut found);
-        if let Some(whole) = endpoint.whole_segments() {
-            self.walk(whole, method, &mut found);
+        self.walk(endpoint.segments(), endpoint.method(), &mut found);
+        for reading in endpoint.other_readings() {
+            self.walk(reading, endpoint.method(), &mut found);
         }
         found.sort_unstable();
         found.dedup();
         found
     }
 
+    /// The least number of those that match, of each reading of the path: the normal one's first.
+    pub fn first_matches(&self, endpoint: &Endpoint<'_>) -> Matches {
+        let mut found = Matches::new();
+        self.walk(endpoint.segments(), endpoint.method(), &mut found);
+        let mut firsts: Matches = found.iter().min().copied().into_iter().collect();
+        for reading in endpoint.other_readings() {
+            found.clear();
+            self.walk(reading, endpoint.method(), &mut found);
+            if let Some(first) = found.iter().min().filter(|first| !firsts.contains(first)) {
+                firsts.push(*first);
+            }
+        }
+        firsts
+    }
+
     fn walk<'e>(&self, segments: impl Iterator<Item = &'e [u8]>, method: Option<&str>, found: &mut Matches) {
+        if self.nodes.is_empty() {
+            return;
+        }
         // Every node is reached by one path of the tree, so the walk visits none twice.
         let mut here: SmallVec<[usize; 8]> = SmallVec::from_slice(&[0]);
         let mut next: SmallVec<[usize; 8]> = SmallVec::new();
@@ -79,7 +93,8 @@ impl Router {
                 let node = &self.nodes[*at];
                 collect(&node.opens, method, found);
                 next.extend(node.texts.get(segment).copied());
-                next.extend(node.param);
+                // A parameter is not empty in any service's router.
+                next.extend(node.param.filter(|_| !segment.is_empty()));
             }
             here.clear();
             std::mem::swap(&mut here, &mut next);
@@ -94,11 +109,13 @@ impl Router {
     }
 }
 
-/// A route without a method fits all; one with a method fits only requests that have it.
+/// A route without a method fits all; one with a method fits only requests that have it. Services answer `HEAD` by what
+/// they have for `GET`.
 fn collect(routes: &[(Option<Box<str>>, u32)], method: Option<&str>, found: &mut Matches) {
+    let fits = |wanted: &str| method == Some(wanted) || (wanted == "GET" && method == Some("HEAD"));
     let fitting = routes
         .iter()
-        .filter(|(wanted, _)| wanted.is_none() || wanted.as_deref() == method);
+        .filter(|(wanted, _)| wanted.as_deref().is_none_or(fits));
     found.extend(fitting.map(|(_, number)| *number));
 }
 
@@ -140,9 +157,27 @@ mod tests {
             ("GET /users/a%2Fb", &[0, 1, 6]),
             ("POST /users%2f7/posts", &[0, 3, 4, 6]),
             ("GET /users/a%5cposts", &[0, 1, 3, 6]),
+            ("HEAD /users/7", &[0, 1, 6]),
+            ("GET /users/;x", &[0, 1, 6]),
+            ("GET /users/..%3B/7", &[0, 6]),
         ] {
             let endpoint = Endpoint::parse(endpoint).unwrap();
             assert_eq!(router.matches(&endpoint).as_slice(), expected, "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn finds_the_first_of_each_reading() {
+        let router = router(&["GET /v1/{resource}", "/v1/exports/*", "/v1/*"]);
+        for (endpoint, expected) in [
+            ("GET /v1/exports", &[0][..]),
+            ("GET /v1/exports/a", &[1]),
+            ("GET /v1/exports%2Fa", &[1, 0]),
+            ("POST /v1/x%2Fy%2Fz", &[2]),
+            ("GET /other", &[]),
+        ] {
+            let endpoint = Endpoint::parse(endpoint).unwrap();
+            assert_eq!(router.first_matches(&endpoint).as_slice(), expected, "{endpoint}");
         }
     }
 }

@@ -6,10 +6,10 @@ use tollgate_core::Timestamp;
 
 use super::Snapshot;
 use super::limit::Limit;
+use super::matched::Matched;
 use super::resolve::sort_key;
 use crate::model::{Dimension, Who};
 use crate::request::Request;
-use crate::route::Matches;
 
 /// Why a limit does not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,11 +132,11 @@ impl Snapshot {
     /// Every limit there is, with why it applies to the request or does not.
     pub fn explain<'s>(&'s self, request: &Request<'_>, now: Timestamp) -> Vec<Explanation<'s>> {
         let catalogue = &*self.catalogue;
-        let (mut ids, mut routes) = (catalogue.ids(request), Matches::new());
-        let lookup = catalogue.look_up(&mut ids, &mut routes);
+        let (mut ids, mut matched) = (catalogue.ids(request), Matched::default());
+        let lookup = catalogue.look_up(&mut ids, &mut matched);
         let (org, common) = (lookup.org, lookup.common);
         let judge = |limit: &'s Limit| {
-            let verdict = limit.applies(request, lookup.ids, lookup.routes, lookup.class, lookup.place);
+            let verdict = limit.applies(request, lookup.ids, lookup.matched, lookup.place);
             Explanation {
                 limit,
                 verdict: verdict.map_or_else(Verdict::Skipped, |_| Verdict::Applies),

@@ -8,10 +8,10 @@ use tollgate_core::{Calendar, Former, IdHash, Level, Timestamp};
 use super::Catalogue;
 use super::ids::Ids;
 use super::limit::Limit;
+use super::matched::Matched;
 use super::org::{OrgEntry, ResetEntry};
 use super::resolve::{Lookup, Stack};
 use crate::request::Request;
-use crate::route::Matches;
 
 impl Catalogue {
     /// The stack of a request by policies that were left for others, with the counters of what was for other callers
@@ -24,8 +24,8 @@ impl Catalogue {
     ) -> Stack<'s> {
         let mut stack = self.blank();
         self.resolve(request, now, &mut stack);
-        let (mut ids, mut routes) = (self.ids(request), Matches::new());
-        let lookup = self.look_up(&mut ids, &mut routes);
+        let (mut ids, mut matched) = (self.ids(request), Matched::default());
+        let lookup = self.look_up(&mut ids, &mut matched);
         let others = lookup.org.replacements.iter();
         let others = others.filter(|own| own.terms.in_force(now) && !own.terms.who.includes(request));
         let mut counting: Option<HashSet<IdHash>> = None;

@@ -8,6 +8,7 @@ use tollgate_core::{Calendar, CounterKey, IdHash, KeySeed, Level, Mode, Period, 
 use super::descriptors::Place;
 use super::explain::Skip;
 use super::ids::{Ids, Member};
+use super::matched::Matched;
 use super::name::{self, CounterName};
 use super::org::OrgEntry;
 use super::own::Terms;
@@ -15,7 +16,7 @@ use crate::model::{
     Accuracy, Descriptor, Dimension, FailMode, Override, Past, Policy, PolicyMode, Scope, Window, Zone,
 };
 use crate::request::Request;
-use crate::route::{Matches, Pattern};
+use crate::route::Pattern;
 
 /// Which routes a limit is for, by the numbers of the snapshot's routers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -276,8 +277,7 @@ impl Limit {
         &self,
         request: &Request<'_>,
         ids: &Ids<'_, '_>,
-        routes: &Matches,
-        class: Option<u32>,
+        matched: &Matched,
         place: Option<Place>,
     ) -> Result<(CounterKey, u64), Skip> {
         if self.unconditional {
@@ -289,14 +289,12 @@ impl Limit {
         if self.mode.is_none() {
             return Err(Skip::Off);
         }
-        match self.routes {
-            Routes::Any => {}
-            Routes::Class(wanted) if class == Some(wanted) => {}
-            Routes::Route(wanted) if routes.contains(&wanted) => {}
-            Routes::Class(_) | Routes::Route(_) if request.endpoint.is_none() => {
-                return Err(Skip::Lacks(Dimension::Endpoint));
-            }
-            Routes::Class(_) | Routes::Route(_) => return Err(Skip::Endpoint),
+        if !matched.meets(self.routes) {
+            let lacks = request
+                .endpoint
+                .is_none()
+                .then_some(Skip::Lacks(Dimension::Endpoint));
+            return Err(lacks.unwrap_or(Skip::Endpoint));
         }
         if let Some(wanted) = &self.required_scope
             && !request.scopes.contains(&&**wanted)

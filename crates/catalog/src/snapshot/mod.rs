@@ -12,6 +12,7 @@ mod idle;
 mod ids;
 mod keys;
 mod limit;
+mod matched;
 mod name;
 mod next;
 mod org;

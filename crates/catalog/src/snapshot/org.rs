@@ -7,11 +7,12 @@ use tollgate_core::{BillingAnchor, CounterKey, IdHash, KeySeed, Timestamp};
 
 use super::common::Common;
 use super::limit::Limit;
+use super::matched::Matched;
 use super::own::OwnLimits;
 use super::policy_values::PolicyValues;
 use crate::model::{Org, Reset, ValueSet, Who};
 use crate::request::Request;
-use crate::route::{Matches, Router};
+use crate::route::Router;
 
 /// Copied when some of its limits are to be compiled anew; that shares all the rest.
 #[derive(Debug, Clone)]
@@ -229,12 +230,12 @@ impl OrgEntry {
     /// Those of them that may be for its routes.
     pub(super) fn extras_on<'e>(
         &'e self,
-        routes: (&Matches, Option<u32>),
+        matched: &Matched,
         request: &Request<'_>,
         now: Timestamp,
         common: &'e Common,
     ) -> impl Iterator<Item = &'e Limit> {
-        let met = self.extras.on(routes, request, now, common);
+        let met = self.extras.on(matched, request, now, common);
         met.into_iter().map(|extra| extra.limit(common))
     }
 }

@@ -14,12 +14,12 @@ use tollgate_core::{KeySeed, Nanos, Timestamp};
 
 use super::common::Common;
 use super::limit::{Limit, Routes};
+use super::matched::Matched;
 use super::overriding::id_beside;
 use super::policy_values::PolicyValues;
 use crate::document::Problems;
 use crate::model::{Override, Policy, ValueSet, Who};
 use crate::request::Request;
-use crate::route::Matches;
 use index::{Index, Listed, MANY, What};
 
 /// What there is to know of a limit before it is compiled.
@@ -232,24 +232,17 @@ impl OwnLimits {
     /// Those that hold for a request and may be for its routes, in their order.
     pub(super) fn on<'e>(
         &'e self,
-        (routes, class): (&Matches, Option<u32>),
+        matched: &Matched,
         request: &Request<'_>,
         now: Timestamp,
         common: &'e Common,
     ) -> SmallVec<[OwnLimit<'e>; 4]> {
         let Some(index) = &self.index else {
             // Those that say the same are for the same routes, so that which of them counts can be asked afterwards.
-            let meets = |terms: &Terms| match terms.met_on(common) {
-                Routes::Any => true,
-                Routes::Class(wanted) => class == Some(wanted),
-                Routes::Route(wanted) => routes.contains(&wanted),
-            };
+            let meets = |terms: &Terms| matched.meets(terms.met_on(common));
             return self.counting_where(meets, request, now, common).collect();
         };
-        let whats = [Routes::Any].into_iter().chain(class.map(Routes::Class));
-        let whats = whats
-            .chain(routes.iter().copied().map(Routes::Route))
-            .map(What::Routes);
+        let whats = matched.all().map(What::Routes);
         let mut places: SmallVec<[usize; 8]> = index.find(whats, request, now).collect();
         places.sort_unstable();
         // Hashes of two of the things that it was looked for by may be one.

@@ -8,12 +8,12 @@ use super::descriptors::Place;
 use super::explain::Skip;
 use super::ids::Ids;
 use super::limit::{Limit, Routes};
+use super::matched::Matched;
 use super::next::Last;
 use super::org::{OrgEntry, ResetEntry, UserEntry};
 use super::{Catalogue, Snapshot, Tier};
 use crate::model::Policy;
 use crate::request::Request;
-use crate::route::{Endpoint, Matches};
 
 /// The stack of a request: the limits that apply, from broad to narrow, each with its counter.
 pub struct Stack<'s> {
@@ -31,7 +31,7 @@ pub struct Stack<'s> {
     pub tier: &'s Tier,
     /// The tier's number.
     pub tier_index: u32,
-    /// The number of the endpoint's class.
+    /// The number of the endpoint's class; of one that can be read in several ways, of the first that has one.
     pub class: Option<u32>,
     /// The org's own zone, in which times are told to it.
     pub zone: &'s jiff::tz::TimeZone,
@@ -53,8 +53,7 @@ pub(super) struct Lookup<'s, 'l, 'a> {
     pub(super) org: &'s OrgEntry,
     /// The policy set that decides for the org.
     pub(super) common: &'s Common,
-    pub(super) routes: &'l Matches,
-    pub(super) class: Option<u32>,
+    pub(super) matched: &'l Matched,
     /// Where its descriptor leads.
     pub(super) place: Option<Place>,
 }
@@ -90,8 +89,8 @@ impl Snapshot {
     /// The stack of a request that only a limit of its own applies to.
     pub fn resolve_own<'s>(&'s self, limit: &'s Limit, request: &Request<'_>) -> Stack<'s> {
         let mut stack = self.blank();
-        let (mut ids, mut routes) = (self.catalogue.ids(request), Matches::new());
-        let lookup = self.catalogue.look_up(&mut ids, &mut routes);
+        let (mut ids, mut matched) = (self.catalogue.ids(request), Matched::default());
+        let lookup = self.catalogue.look_up(&mut ids, &mut matched);
         let org = lookup.org;
         stack.push(limit, org, request, &lookup);
         stack
@@ -127,12 +126,12 @@ impl Catalogue {
 
     /// Fills a stack by these policies alone.
     pub(super) fn resolve<'s>(&'s self, request: &Request<'_>, now: Timestamp, stack: &mut Stack<'s>) {
-        let (mut ids, mut routes) = (self.ids(request), Matches::new());
-        let lookup = self.look_up(&mut ids, &mut routes);
+        let (mut ids, mut matched) = (self.ids(request), Matched::default());
+        let lookup = self.look_up(&mut ids, &mut matched);
         let (org, common) = (lookup.org, lookup.common);
         stack.tier = &common.tiers[org.tier as usize];
         stack.tier_index = org.tier;
-        stack.class = lookup.class;
+        stack.class = lookup.matched.classes.first().copied();
         stack.zone = &org.zone;
         stack.unreadable = org.unreadable;
         stack.resets = &org.resets;
@@ -171,28 +170,26 @@ impl Catalogue {
         }
     }
 
-    /// The ids that are yet to be made are, and what matches the request's endpoint is found into `routes`.
+    /// The ids that are yet to be made are, and what matches the request's endpoint is found into `matched`.
     #[inline]
     pub(super) fn look_up<'s, 'l, 'a>(
         &'s self,
         ids: &'l mut Ids<'_, 'a>,
-        routes: &'l mut Matches,
+        matched: &'l mut Matched,
     ) -> Lookup<'s, 'l, 'a> {
         let request = ids.request;
         let (org, common) = self.find(ids.org(), request.org);
         ids.add_members();
-        let class = match &request.endpoint {
-            Some(endpoint) => match_routes(endpoint, org, common, routes),
-            None => None,
-        };
+        if let Some(endpoint) = &request.endpoint {
+            matched.find(endpoint, org, common);
+        }
         let is_descriptor = request.is_descriptor;
         let place = is_descriptor.then(|| common.descriptors.find(&request.descriptors));
         Lookup {
             ids,
             org,
             common,
-            routes,
-            class,
+            matched,
             place: place.flatten(),
         }
     }
@@ -204,22 +201,6 @@ impl Catalogue {
         let org = id.and_then(|id| self.orgs.get(hash, id, sets));
         sets.deciding(org, id)
     }
-}
-
-/// Finds the routes that an endpoint matches, and the number of its class.
-#[inline(never)]
-fn match_routes(
-    endpoint: &Endpoint<'_>,
-    org: &OrgEntry,
-    common: &Common,
-    routes: &mut Matches,
-) -> Option<u32> {
-    let classes = common.classes.matches(endpoint);
-    *routes = common.routes.matches(endpoint);
-    if let Some(own) = &org.routes {
-        routes.extend(own.matches(endpoint));
-    }
-    classes.first().map(|entry| common.class_of[*entry as usize])
 }
 
 /// Adds what an org has beside its tier: the limits on users of the tier that a user is on by themselves, and limits of
@@ -247,7 +228,7 @@ fn push_own<'s>(
             }
         }
     }
-    for extra in org.extras_on((lookup.routes, lookup.class), request, now, common) {
+    for extra in org.extras_on(lookup.matched, request, now, common) {
         stack.push(extra, org, request, lookup);
     }
     stack.sort();
@@ -291,7 +272,7 @@ impl<'s> Stack<'s> {
         request: &Request<'_>,
         lookup: &Lookup<'_, '_, '_>,
     ) -> Option<(CounterKey, u64)> {
-        let applies = limit.applies(request, lookup.ids, lookup.routes, lookup.class, lookup.place);
+        let applies = limit.applies(request, lookup.ids, lookup.matched, lookup.place);
         if matches!(applies, Err(Skip::Off)) && limit.place.is_some() {
             // A limit of 0 that is off says that there is none, not that there is no end.
             self.unlimited = limit.rule.limit > 0;

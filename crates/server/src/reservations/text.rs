@@ -67,7 +67,7 @@ impl Bill {
             key: request.key.clone(),
             user: request.user.clone(),
             ip: request.ip,
-            endpoint: request.endpoint.as_ref().map(ToString::to_string),
+            endpoint: request.endpoint.as_ref().map(Endpoint::spelling),
             scopes: request.scopes.clone(),
             cost: request.cost,
             costs: request.costs.clone(),

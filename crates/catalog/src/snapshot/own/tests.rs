@@ -105,8 +105,8 @@ proptest! {
         let catalogue = &*snapshot.catalogue;
         let mut met = 0;
         for request in requests() {
-            let (mut ids, mut routes) = (catalogue.ids(&request), Matches::new());
-            let lookup = catalogue.look_up(&mut ids, &mut routes);
+            let (mut ids, mut matched) = (catalogue.ids(&request), Matched::default());
+            let lookup = catalogue.look_up(&mut ids, &mut matched);
             let (org, common) = (lookup.org, lookup.common);
             prop_assert!(org.replacements.index.is_some() || org.replacements.terms.len() < MANY);
             let scanned = [plain(&org.replacements), plain(&org.extras)];
@@ -118,9 +118,9 @@ proptest! {
                 }
                 let all = |limits: &OwnLimits| limits.counting(&request, now, common).map(place).collect::<Vec<_>>();
                 prop_assert_eq!(all(&org.extras), all(&scanned[1]));
-                let on = (lookup.routes, lookup.class);
+                let on = lookup.matched;
                 let applies = |limit: &Limit| {
-                    limit.applies(&request, lookup.ids, lookup.routes, lookup.class, lookup.place).is_ok()
+                    limit.applies(&request, lookup.ids, lookup.matched, lookup.place).is_ok()
                 };
                 let met_on = |limits: &OwnLimits| {
                     let met = limits.on(on, &request, now, common).into_iter();
