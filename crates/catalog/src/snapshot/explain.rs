@@ -79,23 +79,39 @@ pub struct Effective<'s> {
 }
 
 impl Snapshot {
-    /// What is in force for an org at an instant, from broad to narrow: the limits of its tier, with what stands
-    /// in for them or beside them for all of it or for some.
+    /// What is in force for an org at an instant, from broad to narrow: the limits of its tier, and those on users of the tiers
+    /// that users of it are on, with what stands in for them or beside them for all of it or for some.
     pub fn effective(&self, org: &str, now: Timestamp) -> Vec<Effective<'_>> {
         let entry = self.entry_of(Some(org));
         let common = self.catalogue.sets.of(entry);
+        let plans = entry.plans();
+        let of_org = common.tiers[entry.tier as usize].limits.iter();
+        let of_org = of_org.map(|index| (*index, Who::Org.to_string()));
+        let of_users = plans.of_users.iter().map(|tier| &common.tiers[*tier as usize]);
+        let of_users = of_users.flat_map(move |tier| {
+            let own = tier.limits.iter().filter(move |index| {
+                let limit = &common.limits[**index as usize];
+                // Those for all tiers are among the org's.
+                limit.counts_users() && limit.origin.tier.is_some()
+            });
+            own.map(move |index| (*index, format!("users on {}", tier.name)))
+        });
         let mut all = Vec::new();
-        for index in &common.tiers[entry.tier as usize].limits {
-            let limit = &common.limits[*index as usize];
+        for (index, anyone) in of_org.chain(of_users) {
+            let limit = &common.limits[index as usize];
             // Of several for the same callers the first is the newest.
             let mut seen: Vec<&Who> = Vec::new();
             for one in entry.replacements.iter() {
                 let terms = one.terms;
-                if terms.base == Some(*index) && terms.in_force(now) && !seen.contains(&&terms.who) {
+                if terms.base == Some(index) && terms.in_force(now) && !seen.contains(&&terms.who) {
                     seen.push(&terms.who);
+                    let who = match &terms.who {
+                        Who::Org => anyone.clone(),
+                        who => who.to_string(),
+                    };
                     all.push(Effective {
                         limit: one.limit(common),
-                        who: terms.who.to_string(),
+                        who,
                         hidden: Some(limit),
                         beside: None,
                     });
@@ -104,13 +120,13 @@ impl Snapshot {
             if !seen.contains(&&Who::Org) {
                 all.push(Effective {
                     limit,
-                    who: Who::Org.to_string(),
+                    who: anyone,
                     hidden: None,
                     beside: None,
                 });
             }
         }
-        let extras = entry.extras.iter().filter(|extra| extra.terms.in_force(now));
+        let extras = entry.extras.in_force(now, common);
         all.extend(extras.map(|extra| Effective {
             limit: extra.limit(common),
             who: extra.terms.who.to_string(),

@@ -18,6 +18,7 @@ mod next;
 mod org;
 mod overriding;
 mod own;
+mod plans;
 mod policy_values;
 mod resolve;
 mod sets;
@@ -180,7 +181,7 @@ impl Snapshot {
     /// fit.
     pub fn policy_of(&self, change: &crate::model::Override) -> Option<&str> {
         let org = self.entry_of(Some(&change.org));
-        let policy = self.catalogue.sets.active.policy_of(change, org.tier)?;
+        let policy = self.catalogue.sets.active.policy_of(change, &org.plans())?;
         Some(&policy.id)
     }
 

@@ -129,21 +129,6 @@ impl OrgEntry {
         self.resets.iter().any(|reset| reset.empties(limit, request, at))
     }
 
-    /// The plan of a user who has one of their own.
-    #[inline]
-    pub(super) fn user(&self, user: Option<&str>) -> Option<&UserEntry> {
-        if self.users.is_empty() {
-            return None;
-        }
-        self.find_user(user?)
-    }
-
-    #[inline(never)]
-    fn find_user(&self, user: &str) -> Option<&UserEntry> {
-        let place = self.users.partition_point(|known| &*known.id < user);
-        self.users.get(place).filter(|known| &*known.id == user)
-    }
-
     /// An org of a tier, with nothing of its own.
     pub(super) fn plain(org: &Org, tier: u32) -> Self {
         Self {
@@ -224,6 +209,7 @@ impl OrgEntry {
         common: &'e Common,
     ) -> impl Iterator<Item = &'e Limit> {
         let counting = self.extras.counting(request, now, common);
+        let counting = counting.filter(move |extra| self.counts_beside(extra.terms, request, common));
         counting.map(|extra| extra.limit(common))
     }
 
@@ -236,6 +222,8 @@ impl OrgEntry {
         common: &'e Common,
     ) -> impl Iterator<Item = &'e Limit> {
         let met = self.extras.on(matched, request, now, common);
-        met.into_iter().map(|extra| extra.limit(common))
+        let met = met.into_iter();
+        let met = met.filter(move |extra| self.counts_beside(extra.terms, request, common));
+        met.map(|extra| extra.limit(common))
     }
 }

@@ -8,6 +8,7 @@ use super::common::{Common, OwnRoutes};
 use super::limit::Limit;
 use super::org::{OrgEntry, ResetEntry, UserEntry};
 use super::own::{OwnLimits, Terms};
+use super::plans::Plans;
 use crate::document::{FieldLines, Problems};
 use crate::model::{Dimension, KeptOverride, OrgRecord, Override, Past, Policy, Scope, Who};
 use crate::route::Pattern;
@@ -15,8 +16,8 @@ use crate::route::Pattern;
 impl Common {
     /// The policy that an override is for, whether it names it or is found by what it carries; `None` if it
     /// makes a limit of its own or does not fit.
-    pub(super) fn policy_of(&self, change: &Override, tier: u32) -> Option<&Policy> {
-        match self.pick(change, tier, &Problems::default()) {
+    pub(super) fn policy_of(&self, change: &Override, plans: &Plans<'_>) -> Option<&Policy> {
+        match self.pick(change, plans, &Problems::default()) {
             Ok(Pick::Policy(index)) => self.policies.get(index as usize),
             _ => None,
         }
@@ -26,9 +27,11 @@ impl Common {
     /// noted at once.
     pub(super) fn compile_org(&self, record: &OrgRecord, problems: Option<&mut Problems>) -> OrgEntry {
         let (checked, mut unnoted) = (problems.is_some(), Problems::default());
+        let tier = self.tier_number(&record.org.tier);
+        let users = self.users_of(record);
         let mut org = OrgInMaking {
             common: self,
-            tier: self.tier_number(&record.org.tier),
+            plans: Plans::new(tier, &users),
             replacements: Vec::new(),
             extras: Vec::new(),
             routes: OwnRoutes::default(),
@@ -41,6 +44,19 @@ impl Common {
         org.put_in_order();
         org.look_ahead();
         org.check_counts();
+        let resets = record.resets.iter().map(|reset| ResetEntry::of(reset, self.seed));
+        OrgEntry {
+            replacements: OwnLimits::standing_in(org.replacements, self.seed),
+            extras: OwnLimits::beside(org.extras, self),
+            routes: org.routes.into_router(),
+            users: users.into(),
+            resets: resets.collect(),
+            ..OrgEntry::plain(&record.org, tier)
+        }
+    }
+
+    /// An org's users with a plan of their own, in the order of their ids.
+    fn users_of(&self, record: &OrgRecord) -> Vec<UserEntry> {
         let users = record.users.iter().map(|user| UserEntry {
             id: user.id.as_str().into(),
             tier: self.tier_number(&user.tier),
@@ -48,15 +64,7 @@ impl Common {
         });
         let mut users: Vec<UserEntry> = users.collect();
         users.sort_by(|one, other| one.id.cmp(&other.id));
-        let resets = record.resets.iter().map(|reset| ResetEntry::of(reset, self.seed));
-        OrgEntry {
-            replacements: OwnLimits::standing_in(org.replacements, self.seed),
-            extras: OwnLimits::beside(org.extras, self),
-            users: users.into(),
-            resets: resets.collect(),
-            routes: org.routes.into_router(),
-            ..OrgEntry::plain(&record.org, org.tier)
-        }
+        users
     }
 
     /// Compiles a limit of an org's own.
@@ -85,11 +93,10 @@ impl Common {
     fn pick(
         &self,
         change: &Override,
-        tier: u32,
+        plans: &Plans<'_>,
         problems: &Problems,
     ) -> Result<Pick, (&'static str, String)> {
         let policies = &self.policies;
-        let of_tier = &self.tiers[tier as usize].limits;
         if let Some(id) = &change.policy {
             let Some(&index) = self.policy_numbers.get(id.as_str()) else {
                 let near = problems.suggestion(id, policies.iter().map(|policy| policy.id.as_str()));
@@ -107,7 +114,7 @@ impl Common {
                     format!("the policy `{id}` has the requiredScope {own}; leave the override's out");
                 return Err(("requiredScope", message));
             }
-            return Ok(if of_tier.contains(&index) {
+            return Ok(if plans.have(index, &change.who, self) {
                 Pick::Policy(index)
             } else {
                 Pick::Inert
@@ -125,9 +132,9 @@ impl Common {
                     .is_none_or(|window| Some(window) == policy.values.window)
                 && (change.required_scope.is_none() || change.required_scope == policy.required_scope)
         };
-        let fitting: Vec<u32> = of_tier
-            .iter()
-            .copied()
+        let fitting: Vec<u32> = plans
+            .policies_for(&change.who, self)
+            .into_iter()
             .filter(|index| policies.get(*index as usize).is_some_and(fits))
             .collect();
         match fitting.as_slice() {
@@ -154,7 +161,7 @@ impl Common {
 
 struct OrgInMaking<'c, 'p> {
     common: &'c Common,
-    tier: u32,
+    plans: Plans<'p>,
     replacements: Vec<(Terms, Option<Limit>)>,
     extras: Vec<(Terms, Option<Limit>)>,
     routes: OwnRoutes,
@@ -165,7 +172,7 @@ struct OrgInMaking<'c, 'p> {
 
 impl OrgInMaking<'_, '_> {
     fn add_override(&mut self, change: Arc<Override>) {
-        let base = match self.common.pick(&change, self.tier, self.problems) {
+        let base = match self.common.pick(&change, &self.plans, self.problems) {
             Err((field, message)) => return change.problem(self.problems, field, message),
             // Only in a file, which has lines: one that was written before this was asked for does no harm.
             Ok(Pick::Policy(_) | Pick::Inert) if change.line > 0 && change.changes_nothing() => {
@@ -234,7 +241,7 @@ impl OrgInMaking<'_, '_> {
     fn check_counts(&mut self) {
         let own = self.replacements.iter().chain(&self.extras);
         let compiled = own.filter_map(|(terms, limit)| Some((terms, limit.as_ref()?)));
-        self.common.check_own_counts(self.tier, compiled, self.problems);
+        self.common.check_own_counts(&self.plans, compiled, self.problems);
     }
 }
 
@@ -309,7 +316,7 @@ fn of_its_own(change: &Override) -> Policy {
 enum Pick {
     /// This policy.
     Policy(u32),
-    /// A policy that is not for the org's tier.
+    /// A policy that is for none of the requests the override is for: of another tier.
     Inert,
     /// None: it makes a limit of its own.
     New,

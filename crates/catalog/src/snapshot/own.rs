@@ -261,7 +261,6 @@ impl OwnLimits {
         self.counting_where(|_| true, request, now, common)
     }
 
-    /// Of several that say the same the newest in force counts.
     fn counting_where<'e>(
         &'e self,
         fits: impl Fn(&Terms) -> bool,
@@ -269,15 +268,38 @@ impl OwnLimits {
         now: Timestamp,
         common: &'e Common,
     ) -> impl Iterator<Item = OwnLimit<'e>> {
-        let in_force = move |own: &OwnLimit<'_>| own.terms.hold(request, now);
+        self.newest_where(move |terms| terms.hold(request, now), fits, now, common)
+    }
+
+    /// Those in force at an instant, whomever they are for.
+    pub(super) fn in_force<'e>(
+        &'e self,
+        now: Timestamp,
+        common: &'e Common,
+    ) -> impl Iterator<Item = OwnLimit<'e>> {
+        self.newest_where(move |terms| terms.in_force(now), |_| true, now, common)
+    }
+
+    /// Of several that say the same the newest that holds counts.
+    fn newest_where<'e>(
+        &'e self,
+        holds: impl Fn(&Terms) -> bool,
+        fits: impl Fn(&Terms) -> bool,
+        now: Timestamp,
+        common: &'e Common,
+    ) -> impl Iterator<Item = OwnLimit<'e>> {
         let numbered = (0..).zip(self.iter());
-        let holding = numbered.filter(move |(_, own)| in_force(own) && fits(own.terms));
-        let newest = holding.filter(move |(place, own)| match &self.index {
-            Some(index) => !index.waits(*place, now),
-            None => {
-                let mut newer = self.iter().skip(*place as usize + 1);
-                !newer.any(|newer| in_force(&newer) && newer.says_the_same(own, common))
-            }
+        let newest = numbered.filter(move |(place, own)| {
+            let says_the_same = |newer: &OwnLimit<'_>| holds(newer.terms) && newer.says_the_same(own, common);
+            holds(own.terms)
+                && fits(own.terms)
+                && match &self.index {
+                    Some(index) => !index.waits(*place, now),
+                    None => !self
+                        .iter()
+                        .skip(*place as usize + 1)
+                        .any(|newer| says_the_same(&newer)),
+                }
         });
         newest.map(|(_, own)| own)
     }

@@ -12,6 +12,7 @@ use tollgate_core::{IdHash, Mode, Period, Timestamp};
 use super::common::Common;
 use super::limit::Limit;
 use super::own::Terms;
+use super::plans::Plans;
 use crate::document::Problems;
 use crate::model::{Who, Window, Zone};
 
@@ -40,10 +41,11 @@ impl Common {
         }
     }
 
-    /// Notes limits of an org's own that share a count with its tier's, or with each other, and can't.
+    /// Notes limits of an org's own that share a count with those of its tier, or of a tier of its users, or with each other,
+    /// and can't.
     pub(super) fn check_own_counts<'l>(
         &self,
-        tier: u32,
+        plans: &Plans<'_>,
         own: impl Iterator<Item = (&'l Terms, &'l Limit)>,
         problems: &mut Problems,
     ) {
@@ -56,7 +58,10 @@ impl Common {
         }
         // Those for the whole org come first: they are for everybody's requests.
         own.sort_by_key(|(terms, _)| terms.who != Who::Org);
-        let of_tier = self.tiers[tier as usize].limits.iter();
+        let limits_of = |tier: &u32| self.tiers[*tier as usize].limits.iter();
+        let of_users = plans.of_users.iter().flat_map(limits_of);
+        let of_users = of_users.filter(|index| self.limits[**index as usize].counts_users());
+        let of_tier = limits_of(&plans.tier).chain(of_users);
         let of_tier = of_tier.filter_map(|index| self.limits.get(*index as usize));
         let mut sharing_tier: HashMap<IdHash, Vec<&Limit>> = HashMap::new();
         for limit in of_tier.filter(|limit| counters.contains(&limit.counter)) {
@@ -73,7 +78,8 @@ impl Common {
             let mut beside = of_whom(&terms.who)
                 .chain(of_whom(&Who::Org))
                 .chain(in_force)
-                .copied();
+                .copied()
+                .filter(|other| meet(limit, other));
             if let Some(Clash(field, message)) = beside.find_map(|other| clash(limit, other)) {
                 let message = format!("`{}` {message}", limit.id);
                 terms.change.problem(problems, field, message);
