@@ -30,15 +30,23 @@ end
 
 core.register_action("tollgate", { "http-req" }, function(txn)
     local client = txn.http:req_get_headers()
+    -- What is no path, such as the `*` of `GET *`, is passed on as it came, for Tollgate to refuse.
+    local path = txn.f:pathq()
+    if not path or path:sub(1, 1) ~= "/" then
+        path = txn.f:url()
+    end
     local headers = {
         ["x-forwarded-method"] = { txn.f:method() },
-        ["x-forwarded-uri"] = { txn.f:pathq() },
+        ["x-forwarded-uri"] = { path },
         ["x-forwarded-for"] = { tostring(txn.f:src()) },
     }
-    -- Of what the client says only its keys are passed on.
+    -- Of what the client says only its keys are passed on: all of them, so that one that comes twice is refused.
     for _, name in ipairs({ "x-api-key", "authorization" }) do
         if client[name] then
-            headers[name] = { client[name][0] }
+            headers[name] = {}
+            for _, value in pairs(client[name]) do
+                table.insert(headers[name], value)
+            end
         end
     end
     if token then

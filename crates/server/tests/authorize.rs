@@ -92,10 +92,43 @@ fn one_header_with_two_values_is_an_error() {
         let said = twice.send().problem(400);
         assert!(said.contains("more than once, with different values"), "{said}");
     }
+    let key = "tgk_0000000000000000000000000000";
+    for (name, values) in [
+        ("X-API-Key", &[key, key][..]),
+        ("X-API-Key", &["tgk_live_a,tgk_live_b"]),
+        ("Authorization", &["Basic abc", "Basic abc"]),
+        ("Authorization", &["Basic abc, Bearer tgk_live_b"]),
+    ] {
+        let twice = values
+            .iter()
+            .fold(ask(&server), |ask, value| ask.header(name, value));
+        let said = twice.send().problem(400);
+        assert!(said.contains("comes more than once"), "{said}");
+    }
     let same = ask(&server)
         .header("X-Tollgate-Org", "acme")
         .header("X-Tollgate-Org", "acme");
     assert_eq!(left(&same.send(), "org"), Some(9));
+}
+
+#[test]
+fn a_gateway_that_passes_on_what_it_got_trusts_keys_alone() {
+    let server = server();
+    let admin = server.platform_admin();
+    admin.set("/v1/orgs/globex", &json!({}));
+    admin.set("/v1/orgs/globex/apps/web", &json!({}));
+    let (_, secret) = admin.key("globex", "web", "live");
+    let ask = || {
+        Ask::new(server.http, "GET", "/v1/authorize?trust=keys")
+            .header("X-Tollgate-Org", "acme")
+            .header("X-Tollgate-Scopes", "write")
+            .header("X-Tollgate-Cost", "5")
+            .header("X-Forwarded-Uri", "/")
+    };
+    assert_eq!(left(&ask().send(), "org"), None);
+    assert_eq!(left(&ask().header("X-API-Key", &secret).send(), "org"), Some(9));
+    let other = Ask::new(server.http, "GET", "/v1/authorize?trust=nobody").send();
+    assert!(other.problem(400).contains("trust"));
 }
 
 #[test]

@@ -67,8 +67,15 @@ fn decide(
 ) -> Result<(), Unanswered> {
     let identity;
     let (request, sender) = if plane.trusts(asked.peer) {
-        identity = plane.identity(&|name| header(asked.head, name), turn.now)?;
-        let mut request = read(asked.head, turn.snapshot(), turn.now, identity.as_deref())?;
+        let trusted = Trusted::by(asked.head.query)?;
+        identity = plane.identity(&|name| trusted.header(asked.head, name), turn.now)?;
+        let mut request = read(
+            asked.head,
+            trusted,
+            turn.snapshot(),
+            turn.now,
+            identity.as_deref(),
+        )?;
         let hops = asked.head.all("x-forwarded-for");
         request.ip = Some(client_address(hops, asked.peer, &plane.trusted_proxies));
         (request, Sender::Gateway)
@@ -94,15 +101,50 @@ fn decide(
     Ok(())
 }
 
+/// Which headers say who a client is, if a trusted proxy asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Trusted {
+    /// The proxy has set or removed all of ours.
+    All,
+    /// It passes on a client's headers as they came: only those that prove something count.
+    Keys,
+}
+
+impl Trusted {
+    fn by(query: Option<&str>) -> Result<Self, Problem> {
+        match query_value(query, "trust") {
+            None => Ok(Self::All),
+            Some("keys") => Ok(Self::Keys),
+            Some(_) => Err(Problem::bad_request("`trust` can only be keys.")),
+        }
+    }
+
+    fn header<'b>(self, head: &Head<'b>, name: &'static str) -> Result<Option<&'b str>, Problem> {
+        if self == Self::Keys && name.starts_with("x-tollgate-") {
+            return Ok(None);
+        }
+        header(head, name)
+    }
+}
+
 fn read<'r>(
     head: &'r Head<'_>,
+    trusted: Trusted,
     snapshot: &'r Snapshot,
     now: Timestamp,
     identity: Option<&'r Identity>,
 ) -> Result<Request<'r>, Problem> {
     let endpoint = endpoint(head)?;
-    let mut request = read_caller(&|name| header(head, name), endpoint, snapshot, now, identity)?;
-    add_scopes(&mut request, head.all(SCOPES).map(|line| text(SCOPES, line)))?;
+    let mut request = read_caller(
+        &|name| trusted.header(head, name),
+        endpoint,
+        snapshot,
+        now,
+        identity,
+    )?;
+    if trusted == Trusted::All {
+        add_scopes(&mut request, head.all(SCOPES).map(|line| text(SCOPES, line)))?;
+    }
     Ok(request)
 }
 

@@ -18,17 +18,43 @@ pub(super) fn only<'b>(head: &Head<'b>, name: &'static str) -> Result<Option<&'b
     the_same(name, head.all(name))
 }
 
+/// Headers that prove who a client is. They must come once: of two the service may read the one that is not charged.
+const PROOFS: [&str; 2] = ["x-api-key", "authorization"];
+
 /// The value that all lines of a header have. Where a proxy adds its own to a client's, nobody knows which is whose.
 pub(crate) fn the_same<'b>(
     name: &'static str,
     mut values: impl Iterator<Item = &'b [u8]>,
 ) -> Result<Option<&'b [u8]>, Problem> {
     let first = values.next();
-    if values.any(|other| Some(other) != first) {
-        let detail = format!("The header `{name}` comes more than once, with different values.");
-        return Err(Problem::bad_request(detail));
+    let mut again = 0;
+    for value in values {
+        if Some(value) != first {
+            let detail = format!("The header `{name}` comes more than once, with different values.");
+            return Err(Problem::bad_request(detail));
+        }
+        again += 1;
+    }
+    let is_joined = |value: &[u8]| PROOFS.contains(&name) && is_joined(value);
+    if (again > 0 && PROOFS.contains(&name)) || first.is_some_and(is_joined) {
+        return Err(Problem::bad_request(format!(
+            "The header `{name}` comes more than once."
+        )));
     }
     Ok(first)
+}
+
+/// True for the values of two headers that a proxy made one of. No key or bearer token has a comma, other schemes may.
+fn is_joined(value: &[u8]) -> bool {
+    let mut parts = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let first = parts.next().unwrap_or_default();
+    let is_bearer = |part: &[u8]| {
+        part.get(..7)
+            .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer "))
+    };
+    let mut others = parts.peekable();
+    let one_word = !first.contains(&b' ');
+    others.peek().is_some() && (one_word || is_bearer(first) || others.any(is_bearer))
 }
 
 pub(crate) fn text<'b>(name: &'static str, value: &'b [u8]) -> Result<&'b str, Problem> {
@@ -103,15 +129,16 @@ fn hop_address(hop: &str) -> Option<IpAddr> {
         .map(|ip| ip.to_canonical())
 }
 
-/// The path of a URI that may come with scheme and authority, without query and fragment.
+/// The path of a URI that may come with scheme and authority, without its query. Services do not agree whether there is a
+/// fragment to be dropped.
 fn path_of(uri: &[u8]) -> &[u8] {
     let (path, absolute) = match authority_end(uri) {
         Some(end) => (&uri[end..], true),
         None => (uri, false),
     };
-    let end = path.iter().position(|byte| b"?#".contains(byte));
+    let end = path.iter().position(|byte| *byte == b'?');
     match &path[..end.unwrap_or(path.len())] {
-        b"" if absolute => b"/",
+        b"" | [b'#', ..] if absolute => b"/",
         path => path,
     }
 }
@@ -171,10 +198,26 @@ mod tests {
     }
 
     #[test]
+    fn two_proofs_in_one_header_are_told_from_one() {
+        for (value, joined) in [
+            ("tgk_a", false),
+            ("tgk_a,tgk_b", true),
+            ("Bearer tgk_a", false),
+            ("Bearer tgk_a, Bearer tgk_b", true),
+            ("Basic abc=, bearer tgk_b", true),
+            ("Digest username=\"a\", realm=\"b\"", false),
+            ("AWS4-HMAC-SHA256 Credential=a, SignedHeaders=b", false),
+            ("", false),
+        ] {
+            assert_eq!(is_joined(value.as_bytes()), joined, "{value}");
+        }
+    }
+
+    #[test]
     fn takes_the_path_of_a_uri() {
         for (uri, path) in [
             (&b"/a?b"[..], &b"/a"[..]),
-            (b"/a#b", b"/a"),
+            (b"/a#b", b"/a#b"),
             (b"/a?\xff", b"/a"),
             (b"https://host/a", b"/a"),
             (b"https://host", b"/"),

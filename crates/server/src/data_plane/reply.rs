@@ -63,17 +63,20 @@ impl Reply {
     }
 
     /// Puts what it says behind a 403, for gateways that pass nothing else on: the status and the body in headers, a line of
-    /// ASCII. Who is not known stays 401, which they do pass on; and what Tollgate itself fails at stays what it is, since it
-    /// is for the gateway to say what happens then.
+    /// ASCII. Who is not known stays 401, which they do pass on, if without the body; and what Tollgate itself fails at stays
+    /// what it is, since it is for the gateway to say what happens then.
     pub(super) fn behind_403(&mut self) {
-        if !(400..500).contains(&self.status) || self.status == 401 {
+        if !(400..500).contains(&self.status) {
             return;
         }
-        let status = std::mem::replace(&mut self.status, 403);
+        let status = self.status;
         self.header("x-tollgate-status", itoa::Buffer::new().format(status).as_bytes());
         let ascii = escape_non_ascii(&String::from_utf8_lossy(&self.body));
         self.header("x-tollgate-body", ascii.as_bytes());
-        self.body.clear();
+        if status != 401 {
+            self.status = 403;
+            self.body.clear();
+        }
     }
 
     /// What it says, to be said again.

@@ -50,3 +50,21 @@ fn a_mistake_does_not_pass() {
 fn it_passes_on_headers_of_either_style() {
     suite::passes_on_headers_of_either_style(KIND);
 }
+
+#[test]
+#[ignore = "needs Caddy, which ./test installs"]
+fn no_spelling_gets_by() {
+    suite::no_spelling_gets_by(KIND);
+}
+
+#[test]
+#[ignore = "needs Caddy, which ./test installs"]
+fn a_key_that_comes_twice_is_refused() {
+    suite::a_key_that_comes_twice_is_refused(KIND);
+}
+
+#[test]
+#[ignore = "needs Caddy, which ./test installs"]
+fn what_has_no_path_is_refused() {
+    suite::what_has_no_path_is_refused(KIND);
+}

@@ -72,7 +72,12 @@ impl Gateway {
 
     /// A request of a client.
     pub fn get(&self, path: &str, headers: &[(&str, &str)]) -> Answer {
-        let mut ask = Ask::new(self.clients, "GET", path);
+        self.ask("GET", path, headers)
+    }
+
+    /// A request of a client whose target is sent as it stands.
+    pub fn ask(&self, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
+        let mut ask = Ask::new(self.clients, method, target);
         for (name, value) in headers {
             ask = ask.header(name, value);
         }

@@ -15,7 +15,9 @@ for place = 6, #arg do
     else
         local name, value = arg[place]:match("^([^:]+):(.*)$")
         if name then
-            request[name:lower()] = value
+            name = name:lower()
+            -- Of a header that comes twice Kong makes a list.
+            request[name] = request[name] and { request[name], value } or value
         end
     end
 end
@@ -43,6 +45,10 @@ package.preload["resty.http"] = function()
                 request_uri = function(_, address, options)
                     local body, sent = {}, {}
                     for name, value in pairs(options.headers) do
+                        -- LuaSocket has no lists; a line end within a value makes another line.
+                        if type(value) == "table" then
+                            value = table.concat(value, "\r\n" .. name .. ": ")
+                        end
                         sent[name] = value
                     end
                     local ok, status, received = sockets.request({
@@ -80,7 +86,13 @@ kong = {
     request = {
         get_method = function() return method end,
         get_path_with_query = function() return path end,
-        get_header = function(name) return request[name:lower()] end,
+        get_headers = function()
+            local all = headers()
+            for name, value in pairs(request) do
+                all[name] = value
+            end
+            return all
+        end,
     },
     client = {
         get_forwarded_ip = function() return "203.0.113.9" end,

@@ -96,6 +96,30 @@ fn it_tells_tollgate_the_truth() {
 
 #[test]
 #[ignore = "needs LuaJIT and LuaSocket, which ./test installs"]
+fn a_key_that_comes_twice_is_refused() {
+    let (server, url) = start(9);
+    let admin = server.platform_admin();
+    for org in ["acme", "globex"] {
+        admin.set(&format!("/v1/orgs/{org}"), &json!({}));
+        admin.set(&format!("/v1/orgs/{org}/apps/web"), &json!({}));
+    }
+    let (_, acme) = admin.key("acme", "web", "live");
+    let (_, globex) = admin.key("globex", "web", "live");
+    for name in ["x-api-key:", "authorization:Bearer "] {
+        for [one, other] in [[&acme, &globex], [&globex, &acme], [&acme, &acme]] {
+            let keys = [format!("{name}{one}"), format!("{name}{other}")];
+            let refused = ask(&url, "open", &["GET", "/", &keys[0], &keys[1]]);
+            assert_eq!(refused.status, 400, "{keys:?}: {}", refused.body);
+        }
+        let once = format!("{name}{acme}");
+        assert_eq!(ask(&url, "open", &["GET", "/", &once]).status, 200);
+    }
+    assert_eq!(server.left("org", &json!({"orgId": "acme"})), 7);
+    assert_eq!(server.left("org", &json!({"orgId": "globex"})), 9);
+}
+
+#[test]
+#[ignore = "needs LuaJIT and LuaSocket, which ./test installs"]
 fn it_follows_a_change_and_does_as_it_is_set_while_tollgate_is_away() {
     let (server, url) = start(1);
     let ask = |away| ask(&url, away, &["GET", "/", "--consumer", "acme"]);

@@ -53,3 +53,21 @@ fn it_passes_on_headers_of_either_style() {
 fn a_long_denial_is_a_denial() {
     suite::a_long_denial_is_a_denial(KIND, OPEN);
 }
+
+#[test]
+#[ignore = "needs nginx, which ./test installs"]
+fn no_spelling_gets_by() {
+    suite::no_spelling_gets_by(KIND);
+}
+
+#[test]
+#[ignore = "needs nginx, which ./test installs"]
+fn a_key_that_comes_twice_is_refused() {
+    suite::a_key_that_comes_twice_is_refused(KIND);
+}
+
+#[test]
+#[ignore = "needs nginx, which ./test installs"]
+fn what_has_no_path_is_refused() {
+    suite::what_has_no_path_is_refused(KIND);
+}

@@ -107,12 +107,9 @@ pub fn tells_tollgate_the_truth(kind: Kind) {
     let export = || gateway.get("/Exports//7?x", &said).status;
     assert_eq!([export(), export(), export()], [200, 200, 429]);
     assert_eq!(tollgate.left("org", &json!({"orgId": "acme"})), 2);
-    assert_eq!(
-        gateway
-            .get("/", &[("x-api-key", "tgk_0000000000000000000000000000")])
-            .status,
-        401
-    );
+    let unknown = gateway.get("/", &[("x-api-key", "tgk_0000000000000000000000000000")]);
+    assert_eq!(unknown.header("content-type"), Some("application/problem+json"));
+    assert_eq!(unknown.expect(401)["status"], 401);
     assert_eq!(gateway.get("/", &[]).status, 200, "who is under no limit passes");
 }
 
@@ -157,4 +154,99 @@ pub fn follows_a_change(kind: Kind) {
     assert_eq!([ask(), ask()], [200, 429]);
     tollgate.reload(&policies(2));
     assert_eq!([ask(), ask()], [200, 429]);
+}
+
+/// A pattern with a limit of its own in each world, and a spelling that some service takes for it.
+const SPELLINGS: [(&str, &str, &str); 17] = [
+    ("/search/{term}", "GET", "/search/%3Bx"),
+    ("/search/{term}", "GET", "/search/;x"),
+    ("/files/*", "GET", "/files/..%3B/..%3B/h"),
+    ("/files/*", "GET", "/files/..;/..;/h"),
+    ("/files/*", "GET", "/files/../../h"),
+    ("/two", "GET", "/two//.."),
+    ("/search/{term}", "GET", "/search/..\\..\\h"),
+    ("/search/{term}", "GET", "/search/..%5C..%5Ch"),
+    ("/search/{term}", "GET", "/search/%23x"),
+    ("/search/{term}", "GET", "/search/x%2Fy%2F..%2F..%2Fz"),
+    ("/two", "GET", "/%74wo/x/%2e%2E"),
+    ("/two", "GET", "/;x/../two"),
+    ("/two", "GET", "/two;x"),
+    ("/two", "GET", "/two%3Bx"),
+    ("/two/x", "GET", "/two%2Fx"),
+    ("GET /one", "HEAD", "/one"),
+    ("GET /one", "GET", "/one"),
+];
+
+/// However a path is written, no more requests reach the service than the limit on its route allows.
+pub fn no_spelling_gets_by(kind: Kind) {
+    let pattern = |number: usize, pattern: &str| match pattern.split_once(' ') {
+        Some((method, path)) => format!("{method} /v{number}{path}"),
+        None => format!("/v{number}{pattern}"),
+    };
+    let limits = SPELLINGS.iter().enumerate().map(|(number, (path, ..))| {
+        let rest = format!("endpointPattern: '{}'", pattern(number, path));
+        hourly(&format!("limit-{number}"), "ip", 2, &rest)
+    });
+    let classes = "endpointClasses:\n  - {pattern: 'GET /c/{resource}', class: cheap}\n  - {pattern: '/c/exports/*', class: heavy}\n";
+    let heavy = hourly("heavy", "ip", 2, "endpointPattern: 'class:heavy'");
+    let policies = file_of(&limits.chain([heavy]).collect::<Vec<_>>());
+    let tollgate = Server::start(&format!("{classes}{policies}"), &[]);
+    let service = Service::start();
+    let gateway = Gateway::start(kind, &tollgate, &service, &[]);
+    let mut seen = Vec::new();
+    let mut passed = |method: &str, target: &str| {
+        let before = service.asked();
+        let statuses: Vec<u16> = (0..5).map(|_| gateway.ask(method, target, &[]).status).collect();
+        let passed = service.asked() - before;
+        seen.push(format!("{method} {target}: {passed} {statuses:?}"));
+        passed
+    };
+    let mut most = 0;
+    for (number, (_, method, path)) in SPELLINGS.iter().enumerate() {
+        // Behind a first segment that no service takes for a host.
+        most = passed(method, &format!("/v{number}{path}")).max(most);
+    }
+    // Two slashes at the beginning: a URL parser takes what follows for a host.
+    most = passed("GET", "//v/v5/two").max(most);
+    most = passed("GET", "/c/exports%2Fa").max(most);
+    let plain = passed("GET", "/free");
+    assert!(most == 2 && plain == 5, "{kind:?}: {seen:#?}");
+}
+
+/// A client that shows two keys is refused, and nobody is charged for it: the service could take it for the other one.
+pub fn a_key_that_comes_twice_is_refused(kind: Kind) {
+    let (tollgate, acme, service) = world(9, &[]);
+    let admin = tollgate.platform_admin();
+    admin.set("/v1/orgs/globex", &json!({}));
+    admin.set("/v1/orgs/globex/apps/web", &json!({}));
+    let (_, globex) = admin.key("globex", "web", "live");
+    let gateway = Gateway::start(kind, &tollgate, &service, &[]);
+    let bearer = |key: &str| format!("Bearer {key}");
+    let bearers = [bearer(&acme), bearer(&globex)];
+    for (name, one, other) in [
+        ("x-api-key", &acme, &globex),
+        ("X-API-Key", &globex, &acme),
+        ("x-api-key", &acme, &acme),
+        ("authorization", &bearers[0], &bearers[1]),
+        ("Authorization", &bearers[1], &bearers[0]),
+    ] {
+        let refused = gateway.get("/", &[(name, one), (name, other)]);
+        assert_eq!(refused.status, 400, "{name}: {refused:?}");
+    }
+    assert_eq!(service.asked(), 0, "the service did not notice");
+    for (name, key) in [("x-api-key", &acme), ("authorization", &bearers[1])] {
+        assert_eq!(gateway.get("/", &[(name, key)]).status, 200);
+    }
+    assert_eq!(tollgate.left("org", &json!({"orgId": "acme"})), 8);
+    assert_eq!(tollgate.left("org", &json!({"orgId": "globex"})), 8);
+}
+
+/// What has no path is not let by without the limits on paths.
+pub fn what_has_no_path_is_refused(kind: Kind) {
+    let (tollgate, secret, service) = world(9, &[]);
+    let gateway = Gateway::start(kind, &tollgate, &service, &[]);
+    for method in ["GET", "OPTIONS"] {
+        let answer = gateway.ask(method, "*", &[("x-api-key", &secret)]);
+        assert_eq!(service.asked(), 0, "{method}: {answer:?}");
+    }
 }

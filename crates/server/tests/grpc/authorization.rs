@@ -93,6 +93,8 @@ fn raw_headers_that_say_two_things_or_none_are_refused() {
     for headers in [
         &[("x-tollgate-org", &b"ac\xffme"[..])][..],
         &[("x-tollgate-org", b"acme"), ("x-tollgate-org", b"other")],
+        &[("x-api-key", b"tgk_a"), ("x-api-key", b"tgk_a")],
+        &[("authorization", b"Bearer tgk_a, Bearer tgk_b")],
     ] {
         assert_eq!(status(&asker, raw(headers)), 400, "{headers:?}");
     }

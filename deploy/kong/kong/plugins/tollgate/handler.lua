@@ -29,8 +29,10 @@ local function question(conf)
         local name = conf.consumer_is == "org" and "X-Tollgate-Org" or "X-Tollgate-User"
         headers[name] = consumer.custom_id or consumer.username
     else
-        headers["X-API-Key"] = kong.request.get_header("X-API-Key")
-        headers["Authorization"] = kong.request.get_header("Authorization")
+        -- All of each, so that one that comes twice is refused.
+        local client = kong.request.get_headers(1000)
+        headers["X-API-Key"] = client["X-API-Key"]
+        headers["Authorization"] = client["Authorization"]
     end
     return headers
 end
