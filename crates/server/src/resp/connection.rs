@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use smallvec::SmallVec;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Front;
@@ -97,6 +98,7 @@ impl Connection {
                 }
             };
             taken += size;
+            let words: SmallVec<[&[u8]; 8]> = words.iter().map(|word| &**word).collect();
             // What it waits for from now on is not for more of itself to arrive.
             self.line.works();
             match self.front.answer(&words, &mut self.caller, reply) {

@@ -6,6 +6,7 @@
 
 mod command;
 mod connection;
+mod inline;
 pub mod parse;
 mod reply;
 mod throttle;

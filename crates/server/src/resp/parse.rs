@@ -1,8 +1,11 @@
 //! Commands as clients of Redis send them: an array of bulk strings, or a line of words.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use smallvec::SmallVec;
+
+use super::inline::next_word;
 
 /// The arguments of a command at most, its name among them.
 pub const MAX_ARGUMENTS: usize = 256;
@@ -16,7 +19,7 @@ pub const MAX_COMMAND: usize = 256 * 1024;
 const MAX_COUNT: usize = 32;
 
 /// A command's name and arguments.
-pub type Words<'b> = SmallVec<[&'b [u8]; 8]>;
+pub type Words<'b> = SmallVec<[Cow<'b, [u8]>; 8]>;
 
 /// Why what has arrived is no command. What follows it can't be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub enum Broken {
     LineTooLong,
     /// All arguments together are too much.
     TooLong,
+    /// A line has a quote without an end.
+    Quotes,
 }
 
 impl fmt::Display for Broken {
@@ -44,6 +49,7 @@ impl fmt::Display for Broken {
             Self::NoEnd => f.write_str("expected the end of a bulk string"),
             Self::LineTooLong => f.write_str("too big inline request"),
             Self::TooLong => f.write_str("too big command"),
+            Self::Quotes => f.write_str("unbalanced quotes in request"),
         }
     }
 }
@@ -86,7 +92,7 @@ fn array(buffer: &[u8]) -> Result<Option<(Words<'_>, usize)>, Broken> {
             return Err(Broken::TooLong);
         }
         match (buffer.get(end), buffer.get(end + 1)) {
-            (Some(b'\r'), Some(b'\n')) => words.push(&buffer[from..end]),
+            (Some(b'\r'), Some(b'\n')) => words.push(Cow::Borrowed(&buffer[from..end])),
             (Some(b'\r') | None, None) => return Ok(None),
             _ => return Err(Broken::NoEnd),
         }
@@ -125,7 +131,7 @@ fn number(buffer: &[u8], from: usize) -> Result<Option<(i64, usize)>, ()> {
     Ok(None)
 }
 
-/// Words with spaces between them. They can't be quoted.
+/// Words with spaces between them, which may be quoted.
 fn inline(buffer: &[u8]) -> Result<Option<(Words<'_>, usize)>, Broken> {
     let within = &buffer[..buffer.len().min(MAX_LINE)];
     let Some(end) = within.iter().position(|byte| *byte == b'\n') else {
@@ -135,12 +141,15 @@ fn inline(buffer: &[u8]) -> Result<Option<(Words<'_>, usize)>, Broken> {
             Err(Broken::LineTooLong)
         };
     };
-    let words: Words<'_> = buffer[..end]
-        .split(u8::is_ascii_whitespace)
-        .filter(|word| !word.is_empty())
-        .collect();
-    if words.len() > MAX_ARGUMENTS {
-        return Err(Broken::LineTooLong);
+    let mut words = Words::new();
+    // Lines are C strings to Redis, which have no NUL.
+    let mut line = buffer[..end].split(|byte| *byte == 0).next().unwrap_or_default();
+    while let Some((word, rest)) = next_word(line).map_err(|_| Broken::Quotes)? {
+        if words.len() == MAX_ARGUMENTS {
+            return Err(Broken::LineTooLong);
+        }
+        words.push(word);
+        line = rest;
     }
     Ok(Some((words, end + 1)))
 }

@@ -35,7 +35,7 @@ proptest! {
     }
 
     #[test]
-    fn a_line_of_words_is_read_when_it_ends(words in proptest::collection::vec("[!-)+-~]{1,9}", 1..9)) {
+    fn a_line_of_words_is_read_when_it_ends(words in proptest::collection::vec("[!#-&()+-~]{1,9}", 1..9)) {
         let line = format!("{}\r\n", words.join("  "));
         for cut in 0..line.len() {
             prop_assert_eq!(command(&line.as_bytes()[..cut]), Ok(None));
@@ -69,11 +69,63 @@ fn what_is_no_command_is_told() {
         (&format!("*1\r\n${}\r\n", MAX_BULK + 1), Broken::Length),
         ("*1\r\n$4\r\nPINGxx", Broken::NoEnd),
         (&"a".repeat(10_000), Broken::LineTooLong),
+        (
+            &format!("{}\n", "a ".repeat(MAX_ARGUMENTS + 1)),
+            Broken::LineTooLong,
+        ),
+        ("PING \"a\n", Broken::Quotes),
+        ("PING \"a\0\"\n", Broken::Quotes),
+        ("PING 'a\n", Broken::Quotes),
+        ("PING \"a\"b\n", Broken::Quotes),
+        ("PING 'a''b'\n", Broken::Quotes),
+        ("PING \"a\\\"\n", Broken::Quotes),
     ] {
         assert_eq!(command(bytes.as_bytes()), Err(broken), "{bytes}");
     }
     let long = format!("${MAX_BULK}\r\n{}\r\n", "a".repeat(MAX_BULK)).repeat(5);
     assert_eq!(command(format!("*5\r\n{long}").as_bytes()), Err(Broken::TooLong));
+}
+
+/// As redis-server 7.0 reads these lines.
+#[test]
+fn the_words_of_a_line_may_be_quoted() {
+    for (line, words) in [
+        (
+            r#"CL.THROTTLE "k k" 15 30 60"#,
+            &["CL.THROTTLE", "k k", "15", "30", "60"][..],
+        ),
+        ("a 'b c' d", &["a", "b c", "d"]),
+        (r#"a """#, &["a", ""]),
+        ("a '' b", &["a", "", "b"]),
+        (r#"a b"c d""#, &["a", "bc d"]),
+        ("a b'c d'", &["a", "bc d"]),
+        (r#""\x41\n\r\t\b\a\q\"\\""#, &["A\n\r\t\x08\x07q\"\\"]),
+        (r#""\xg1""#, &["xg1"]),
+        (r#"'\n\'"'"#, &["\\n'\""]),
+        ("  a  ", &["a"]),
+        ("a\u{b}b\u{c}c \u{b}d", &["a\u{b}b\u{c}c", "d"]),
+        ("a\0b c", &["a"]),
+        ("", &[]),
+    ] {
+        let whole = format!("{line}\r\n");
+        let (read, size) = command(whole.as_bytes()).unwrap().unwrap();
+        assert_eq!(size, whole.len(), "{line}");
+        let read: Vec<String> = read
+            .iter()
+            .map(|word| String::from_utf8(word.to_vec()).unwrap())
+            .collect();
+        assert_eq!(read, words, "{line}");
+    }
+}
+
+#[test]
+fn a_server_reads_a_quoted_key() {
+    let server = start(&[]);
+    let mut wire = Wire::to(&server);
+    wire.send("CL.THROTTLE \"k k\" 0 1 3600\r\n");
+    wire.says("*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:3600\r\n");
+    wire.send(packed(&["CL.THROTTLE", "k k", "0", "1", "3600"]));
+    wire.says("*5\r\n:1\r\n:1\r\n:0\r\n:3600\r\n:3600\r\n");
 }
 
 #[test]
