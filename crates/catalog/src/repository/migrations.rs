@@ -101,6 +101,14 @@ static STEPS: &[Step] = &[
     concat!("ALTER TABLE tollgate_ledger_nodes ADD COLUMN granted ", text!(), " DEFAULT ''"),
     "ALTER TABLE tollgate_ledger_nodes ADD COLUMN lives BIGINT NOT NULL DEFAULT 1",
     },
+    step! { |text|
+    "ALTER TABLE tollgate_ledger ADD COLUMN reported BIGINT NOT NULL DEFAULT 0",
+    concat!(
+        "CREATE TABLE tollgate_ledger_replaced (",
+        "region ", text!(), ", name ", text!(), ", former ", text!(), ", generation BIGINT NOT NULL, ",
+        "reported BIGINT NOT NULL, PRIMARY KEY (region, name, former))",
+    ),
+    },
 ];
 
 impl Repository {

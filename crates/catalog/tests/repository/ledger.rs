@@ -17,6 +17,7 @@ cases!(
     settles_what_a_run_has_left,
     begins_periods,
     opens_rows_with_the_room_of_those_they_replace,
+    charges_rows_for_what_is_reported_late_to_those_they_replace,
     counts_nodes_that_have_nothing_to_say,
     lists_the_rows_of_an_org,
     tidies_what_is_long_over,
@@ -368,6 +369,60 @@ async fn opens_rows_with_the_room_of_those_they_replace(database: Database) {
         ..ask(3, 50)
     };
     assert_eq!(exchange(&repository, 4, NOW, &[tight]).await[0].granted, 4);
+}
+
+async fn charges_rows_for_what_is_reported_late_to_those_they_replace(database: Database) {
+    let repository = database.open().await;
+    // What was let through while the database was unavailable, by a node that the ledger has not heard of yet.
+    let report = |number, spent| Ask {
+        spent,
+        owes: spent,
+        ..ask(number, 100)
+    };
+    let new = |number, formers: &[u64]| Ask {
+        needs: 100,
+        formers: formers.iter().map(|number| former(*number, 0)).collect(),
+        ..ask(number, 100)
+    };
+    let granted = async |number, asks: &[Ask]| {
+        let told = exchange(&repository, number, NOW, asks).await;
+        told.iter().map(|told| told.granted).collect::<Vec<u64>>()
+    };
+    exchange(&repository, 1, NOW, &[report(1, 10)]).await;
+    let few = Ask {
+        needs: 20,
+        ..new(2, &[1])
+    };
+    assert_eq!(granted(2, &[few]).await, [20]);
+    exchange(&repository, 3, NOW, &[report(1, 40)]).await;
+    assert_eq!(granted(4, &[new(2, &[1])]).await, [30]);
+    assert_eq!(granted(5, &[new(2, &[1])]).await, [0]);
+    // A report in the exchange in which the other row opens is taken from its room, once.
+    assert_eq!(granted(6, &[new(3, &[1]), report(1, 15)]).await, [35, 0]);
+    assert_eq!(granted(7, &[new(3, &[1])]).await, [0]);
+    // One to a row that nobody had opened before counts as well.
+    assert_eq!(
+        granted(
+            8,
+            &[Ask {
+                needs: 60,
+                ..new(5, &[4])
+            }]
+        )
+        .await,
+        [60]
+    );
+    exchange(&repository, 9, NOW, &[report(4, 30)]).await;
+    assert_eq!(granted(10, &[new(5, &[4])]).await, [10]);
+    // The next period begins with all of its limit.
+    let later = Ask {
+        period: (20_001 * DAY, 20_002 * DAY),
+        ..new(2, &[1])
+    };
+    assert_eq!(
+        exchange(&repository, 11, NOW + DAY, &[later]).await[0].granted,
+        100
+    );
 }
 
 async fn lists_the_rows_of_an_org(database: Database) {

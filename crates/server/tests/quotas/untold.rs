@@ -156,3 +156,40 @@ fn what_is_owed_outlives_a_stop_without_a_journal() {
     assert_eq!(used(&server, "open"), 120);
     assert_eq!(spend(&server, "open", "open", 200), 80);
 }
+
+/// Two nodes on one PostgreSQL. One lets requests through while it is unavailable, the policy becomes another, and the
+/// database answers again.
+#[test]
+fn what_is_told_late_reaches_the_quota_that_replaced_it() {
+    let mut postgres = Postgres::start();
+    let url = postgres.create();
+    let before = [quota("q", 100, "failMode: open")];
+    let [a, b] = [(); 2].map(|()| serve(Some(&url), &before));
+    a.platform_admin().set("/v1/orgs/acme", &json!({}));
+    assert_eq!(crate::world::spend(&b, "acme", 10), 10);
+    postgres.kill();
+    for node in [&a, &b] {
+        wait_for("the ledger to be unavailable", || {
+            let _ = node.check(&org("nobody"));
+            (node.counted("tollgate_ledger_away") == 1).then_some(())
+        });
+    }
+    assert_eq!(crate::world::spend(&b, "acme", 40), 40);
+    let after = [quota("q", 100, "failMode: open, counter: another")];
+    for node in [&a, &b] {
+        node.reload(&file_of(&after));
+    }
+    postgres.start_again();
+    // The other node opens the new row before this one has told what it let through, or at about the same time.
+    wait_for("the ledger to answer", || {
+        a.allowed(&json!({"orgId": "acme", "cost": 0}));
+        (a.counted("tollgate_ledger_away") == 0).then_some(())
+    });
+    let early = crate::world::spend(&a, "acme", 1);
+    wait_for("what was let through", || {
+        (used(&b, "acme") >= 50 + early).then_some(())
+    });
+    let more = crate::world::spend(&a, "acme", 100) + crate::world::spend(&b, "acme", 100);
+    assert!(early + more <= 50, "{early} and {more}");
+    assert!(early + more >= 45, "{early} and {more}");
+}

@@ -63,7 +63,7 @@ impl Repository {
         // Changed to what it is: that takes the row's lock.
         let row = sqlx::query(
             "UPDATE tollgate_ledger SET mark = mark WHERE region = $1 AND org = $2 AND name = $3 AND ends > $4 \
-             RETURNING name, generation, starts, ends, mark, used, alerted, org, label, most",
+             RETURNING name, generation, starts, ends, mark, used, alerted, reported, org, label, most",
         )
         .bind(region)
         .bind(org)

@@ -5,6 +5,7 @@
 
 mod adjust;
 mod alerts;
+mod replaced;
 mod row;
 mod usage;
 
@@ -177,7 +178,7 @@ impl Repository {
         limit: i64,
     ) -> Result<Vec<Kept>, RepositoryError> {
         let query = sqlx::query(
-            "SELECT name, generation, starts, ends, mark, used, alerted, org, label, most FROM tollgate_ledger \
+            "SELECT name, generation, starts, ends, mark, used, alerted, reported, org, label, most FROM tollgate_ledger \
              WHERE region = $1 AND org = $2 AND name > $3 ORDER BY name LIMIT $4",
         )
         .bind(region)
@@ -193,6 +194,11 @@ impl Repository {
         let ended = signed(now.nanos().saturating_sub(KEPT_NS));
         let rows = sqlx::query("DELETE FROM tollgate_ledger WHERE ends < $1").bind(ended);
         in_time(rows.execute(&self.pool)).await?;
+        let replaced = sqlx::query(
+            "DELETE FROM tollgate_ledger_replaced WHERE NOT EXISTS (SELECT 1 FROM tollgate_ledger AS known \
+             WHERE known.region = tollgate_ledger_replaced.region AND known.name = tollgate_ledger_replaced.name)",
+        );
+        in_time(replaced.execute(&self.pool)).await?;
         let told = signed(now.millis().saturating_sub(KEPT_NS / 1_000_000));
         let alerts = sqlx::query("DELETE FROM tollgate_outbox WHERE at_ms < $1").bind(told);
         in_time(alerts.execute(&self.pool)).await?;
@@ -216,30 +222,38 @@ impl Repository {
         let names: Vec<LedgerName> = names
             .chain(exchange.refunds.iter().map(|refund| refund.name))
             .chain(exchange.unsettled.iter().map(|unsettled| unsettled.name))
+            .chain(asks.iter().flat_map(|ask| &ask.formers).map(|former| former.name))
             .collect();
         if !names.is_empty() {
             rows = self.lock(&mut transaction, region, names).await?;
         }
+        let mut replacements = self.replacements(&mut transaction, region, asks).await?;
         self.give_back(&mut transaction, exchange, &mut rows).await?;
-        let formers = self.formers(&mut transaction, region, asks, &rows).await?;
-        let (mut told, mut changed) = (Vec::with_capacity(asks.len()), Vec::new());
+        let replaces = asks.iter().any(|ask| !ask.formers.is_empty());
+        let formers = if replaces { rows.clone() } else { HashMap::new() };
+        let (mut told, mut changed) = (vec![Told::default(); asks.len()], Vec::new());
         let mut alerts = Vec::new();
-        for ask in asks {
-            let Some(row) = rows.get_mut(&ask.name) else {
-                // It was there when the node last asked, and was tidied away since. Nothing is granted without a row.
-                told.push(Told::default());
+        for place in replaced_first(asks) {
+            let ask = &asks[place];
+            // A row that was there when the node last asked may have been tidied away since. Nothing is granted then.
+            let Some(before) = rows.get(&ask.name).copied() else {
                 continue;
             };
-            let before = *row;
-            let room = room(ask, &formers, now);
-            told.push(row.exchange(ask, room, now, self.is_shared()));
+            let mut row = before;
+            let late = replacements.late(ask, &rows, &formers, now);
+            let room = room(ask, &formers, now).saturating_sub(late);
+            row.take_over(late, now);
+            told[place] = row.exchange(ask, room, now, self.is_shared());
             let reached: Vec<u8> = row.reach(ask.alert_limit, exchange.alerts).collect();
-            alerts.extend(reached.into_iter().map(|threshold| (ask, *row, threshold)));
-            if *row != before || ask.relabel {
-                changed.push((ask, *row));
+            alerts.extend(reached.into_iter().map(|threshold| (ask, row, threshold)));
+            rows.insert(ask.name, row);
+            if row != before || ask.relabel {
+                changed.push((ask, row));
             }
         }
         self.write_rows(&mut transaction, region, &changed).await?;
+        self.write_replacements(&mut transaction, region, &replacements)
+            .await?;
         self.add_alerts(&mut transaction, region, &alerts, now).await?;
         self.add_usage(&mut transaction, region, exchange.usage).await?;
         self.note_done(&mut transaction, exchange, &told).await?;
@@ -271,11 +285,14 @@ impl Repository {
             }
         }
         for (name, row) in changed {
-            sqlx::query("UPDATE tollgate_ledger SET mark = $3, used = $4 WHERE region = $1 AND name = $2")
+            sqlx::query(
+                "UPDATE tollgate_ledger SET mark = $3, used = $4, reported = $5 WHERE region = $1 AND name = $2",
+            )
                 .bind(exchange.region)
                 .bind(hex(&name))
                 .bind(signed(row.mark))
                 .bind(signed(row.used))
+                .bind(signed(row.reported))
                 .execute(&mut *connection)
                 .await?;
         }
@@ -347,7 +364,7 @@ impl Repository {
         // SQLite's transaction has the whole file to itself.
         let lock = if self.is_shared() { " FOR UPDATE" } else { "" };
         let statement = format!(
-            "SELECT name, generation, starts, ends, mark, used, alerted FROM tollgate_ledger WHERE region = $1 \
+            "SELECT name, generation, starts, ends, mark, used, alerted, reported FROM tollgate_ledger WHERE region = $1 \
              AND name IN (SELECT value ->> 0 FROM {}) ORDER BY name{lock}",
             self.elements()
         );
@@ -362,26 +379,6 @@ impl Repository {
             Ok((unhex(&name)?, numbers))
         };
         rows.iter().map(row).collect()
-    }
-
-    /// The rows that rows replace which are about to be opened.
-    async fn formers(
-        &self,
-        connection: &mut AnyConnection,
-        region: &str,
-        asks: &[Ask],
-        rows: &HashMap<LedgerName, Row>,
-    ) -> Result<HashMap<LedgerName, Row>, RepositoryError> {
-        let mut names = Vec::new();
-        for ask in asks {
-            if rows.get(&ask.name).is_none_or(|row| row.generation == 0) {
-                names.extend(ask.formers.iter().map(|former| former.name));
-            }
-        }
-        if names.is_empty() {
-            return Ok(HashMap::new());
-        }
-        self.lock(connection, region, names).await
     }
 
     async fn write_rows(
@@ -402,23 +399,28 @@ impl Repository {
                 row.used,
                 ask.limit,
                 row.alerted,
+                row.reported,
             ];
-            let [generation, starts, ends, mark, used, limit, alerted] = numbers.map(signed);
+            let [generation, starts, ends, mark, used, limit, alerted, reported] = numbers.map(signed);
             // What it is about may be told otherwise since a change of policies.
             let label = if ask.relabel { ask.label.as_str() } else { "" };
             let name = hex(&ask.name);
-            json!([name, generation, starts, ends, mark, used, limit, label, alerted])
+            json!([
+                name, generation, starts, ends, mark, used, limit, label, alerted, reported
+            ])
         });
         // They are there: with an update from a list SQLite would go through the list for each row.
         let statement = format!(
             "INSERT INTO tollgate_ledger AS known \
-             (region, name, org, label, most, generation, starts, ends, mark, used, alerted) \
+             (region, name, org, label, most, generation, starts, ends, mark, used, alerted, reported) \
              SELECT $1, value ->> 0, '', value ->> 7, CAST(value ->> 6 AS BIGINT), CAST(value ->> 1 AS BIGINT), \
              CAST(value ->> 2 AS BIGINT), CAST(value ->> 3 AS BIGINT), CAST(value ->> 4 AS BIGINT), \
-             CAST(value ->> 5 AS BIGINT), CAST(value ->> 8 AS BIGINT) FROM {} WHERE true ON CONFLICT (region, name) DO UPDATE \
+             CAST(value ->> 5 AS BIGINT), CAST(value ->> 8 AS BIGINT), CAST(value ->> 9 AS BIGINT) \
+             FROM {} WHERE true ON CONFLICT (region, name) DO UPDATE \
              SET label = CASE WHEN excluded.label = '' THEN known.label ELSE excluded.label END, \
              most = excluded.most, generation = excluded.generation, starts = excluded.starts, \
-             ends = excluded.ends, mark = excluded.mark, used = excluded.used, alerted = excluded.alerted",
+             ends = excluded.ends, mark = excluded.mark, used = excluded.used, alerted = excluded.alerted, \
+             reported = excluded.reported",
             self.elements()
         );
         sqlx::query(sqlx::AssertSqlSafe(statement))
@@ -438,6 +440,13 @@ impl Repository {
     }
 }
 
+/// The places of asks, in an order in which what is reported to a row comes before the rows that replace it.
+fn replaced_first(asks: &[Ask]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..asks.len()).collect();
+    places.sort_by_key(|place| asks[*place].formers.len());
+    places
+}
+
 /// What is left to a counter by those that it replaces.
 fn room(ask: &Ask, formers: &HashMap<LedgerName, Row>, now: Timestamp) -> u64 {
     let left = ask.formers.iter().filter_map(|former| {
@@ -452,9 +461,9 @@ fn kept(row: &AnyRow) -> Result<Kept, RepositoryError> {
     Ok(Kept {
         name: unhex(&name)?,
         row: numbers,
-        org: row.try_get(7)?,
-        label: row.try_get(8)?,
-        limit: unsigned(row.try_get(9)?),
+        org: row.try_get(8)?,
+        label: row.try_get(9)?,
+        limit: unsigned(row.try_get(10)?),
     })
 }
 
@@ -469,6 +478,7 @@ fn read(row: &AnyRow) -> Result<(String, Row), sqlx::Error> {
             mark: number(4)?,
             used: number(5)?,
             alerted: number(6)?,
+            reported: number(7)?,
         },
     ))
 }

@@ -21,6 +21,8 @@ pub struct Row {
     pub used: u64,
     /// The highest threshold, in percent of the limit, that was reached in it.
     pub alerted: u64,
+    /// What nodes let through in it without having been allowed to, while the database was unavailable.
+    pub reported: u64,
 }
 
 /// A counter that another replaces.
@@ -156,8 +158,22 @@ impl Row {
                 .min(MAX_COUNT);
             self.used = self.used.saturating_add_signed(unsettled.used).min(raised);
             self.mark = raised.saturating_add_signed(unsettled.mark.min(0)).max(self.used);
+            self.report(unsettled.mark.max(0).unsigned_abs());
         }
         runs
+    }
+
+    /// Charges what was reported late to rows that this one replaces, in its first period.
+    pub fn take_over(&mut self, late: u64, now: Timestamp) {
+        if self.generation == 1 && !self.is_over(now) {
+            self.mark = self.mark.saturating_add(late).min(MAX_COUNT);
+            self.used = self.used.saturating_add(late).min(self.mark);
+        }
+    }
+
+    /// Counts what was let through without having been allowed.
+    fn report(&mut self, spent: u64) {
+        self.reported = self.reported.saturating_add(spent).min(MAX_COUNT);
     }
 
     /// Does what a node asks. `room` is what the rows that this one replaces have left.
@@ -175,6 +191,7 @@ impl Row {
                 mark: opened,
                 used: opened,
                 alerted: 0,
+                reported: 0,
             };
         }
         let mut owed = 0;
@@ -183,6 +200,7 @@ impl Row {
         if ask.generation == self.generation || unknown {
             owed = ask.owes;
             self.mark = self.mark.saturating_add(owed).min(MAX_COUNT);
+            self.report(owed);
             self.used = self.used.saturating_add(ask.spent).min(self.mark);
             self.used = self.used.saturating_sub(ask.unused);
             self.mark = self.mark.saturating_sub(ask.gives).max(self.used);
