@@ -1,5 +1,7 @@
 //! `POST /v1/orgs/{orgId}/ratelimit/reset`: empties counters of an org, a policy, an app, a key or a user.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
@@ -15,6 +17,9 @@ use super::route::{Group, Route};
 use super::rule::Rule;
 use crate::answer::Problem;
 use crate::clock;
+
+/// Nanoseconds in a millisecond.
+const NANOS_PER_MS: u64 = 1_000_000;
 
 /// The routes of this file.
 pub(super) fn group() -> Group {
@@ -84,7 +89,7 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     }
     let epoch = getrandom::u64().map_err(|_| no_randomness())?;
     members.insert("epoch".to_owned(), json!(epoch));
-    members.insert("at".to_owned(), json!(clock::now().nanos() / 1_000_000));
+    members.insert("at".to_owned(), json!(next_millisecond().await));
     // One entry for what is emptied, however often it is.
     let id = if what.is_empty() {
         "everything".to_owned()
@@ -107,4 +112,14 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     let body = Value::Object(members);
     ask.once(ask.put_if(&above, &place, body, |_| Ok(()), emptied))
         .await
+}
+
+/// Waits for the next whole millisecond, and returns it. What has changed before then was before the reset, and what
+/// changes from then on is after it.
+async fn next_millisecond() -> u64 {
+    let next = clock::now().nanos() / NANOS_PER_MS + 1;
+    while clock::now().nanos() / NANOS_PER_MS < next {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    next
 }
