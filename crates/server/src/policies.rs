@@ -1,6 +1,9 @@
 //! Where the policy set comes from: a file, or a directory of envoyproxy/ratelimit's, watched for changes; or the
 //! demonstration set.
 
+mod applied;
+mod text;
+
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tollgate_catalog::document::Problems;
-use tollgate_catalog::foreign::{ForeignFile, Unread, is_envoy, read_envoy};
+use tollgate_catalog::foreign::Unread;
 use tollgate_catalog::model::PolicySet;
 use tollgate_catalog::parse_policy_set;
 
@@ -16,11 +19,14 @@ use crate::catalogue::{Catalogue, CatalogueError};
 use crate::metrics::Metrics;
 use crate::serve::stopped;
 
+pub use applied::Applied;
+pub use text::{PolicyText, read_texts};
+
+use text::files_of;
+
 /// The set used when no file is given.
 pub const DEMONSTRATION: &str = include_str!("demonstration.yaml");
 
-/// The largest policy file that is read.
-const MAX_FILE_BYTES: u64 = 1 << 30;
 /// How often the file is looked at. Polling sees what editors, mounts and symlink swaps do alike.
 const POLL: Duration = Duration::from_millis(250);
 
@@ -94,69 +100,11 @@ impl Standing {
 
 /// Reads a policy file. A directory, and a file with a domain, are envoyproxy/ratelimit's.
 pub fn read_file(path: &Path) -> Result<PolicySet, PolicyFileError> {
-    let texts = read_texts(path)?;
-    match texts.as_slice() {
-        [(_, text)] if !path.is_dir() && !is_envoy(text) => {
-            parse_policy_set(text).map_err(|problems| PolicyFileError::Invalid(path.to_owned(), problems))
-        }
-        texts => {
-            let files = texts.iter().map(|(name, text)| ForeignFile { name, text });
-            let files: Vec<ForeignFile<'_>> = files.collect();
-            let imported = read_envoy(&files).map_err(PolicyFileError::Foreign)?;
-            Ok(PolicySet {
-                policies: imported.policies,
-                ..PolicySet::default()
-            })
-        }
-    }
-}
-
-/// Reads a file, or all files of a directory, by name.
-pub fn read_texts(path: &Path) -> Result<Vec<(String, String)>, PolicyFileError> {
-    let unreadable = |error| PolicyFileError::Unreadable(path.to_owned(), error);
-    let paths = files_of(path).map_err(unreadable)?;
-    // More likely a mount that is gone than a wish for no limits at all.
-    if paths.is_empty() {
-        let nothing = std::io::Error::other("there is no YAML file in the directory");
-        return Err(unreadable(nothing));
-    }
-    let texts = paths.iter();
-    texts
-        .map(|path| Ok((path.display().to_string(), read_text(path)?)))
-        .collect()
-}
-
-/// The YAML files of a directory, in the order of their names, or the file. Hidden ones are those of editors and mounts.
-fn files_of(path: &Path) -> std::io::Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(path)? {
-        let path = entry?.path();
-        let hidden = path
-            .file_name()
-            .is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-        let yaml = path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-        if yaml && !hidden && path.is_file() {
-            files.push(path);
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn read_text(path: &Path) -> Result<String, PolicyFileError> {
-    let fail = |error| PolicyFileError::Unreadable(path.to_owned(), error);
-    let size = std::fs::metadata(path).map_err(fail)?.len();
-    if size > MAX_FILE_BYTES {
-        return Err(fail(std::io::Error::other("the file is larger than 1 GiB")));
-    }
-    std::fs::read_to_string(path).map_err(fail)
+    PolicyText::read(path)?.parse()
 }
 
 /// Reads a policy file that has changed. What would wait for somebody to write, such as a pipe, is not one.
-fn read_again(path: &Path) -> Result<PolicySet, PolicyFileError> {
+fn read_again(path: &Path) -> Result<(PolicyText, PolicySet), PolicyFileError> {
     let unreadable = |error| PolicyFileError::Unreadable(path.to_owned(), error);
     let kind = std::fs::metadata(path).map_err(unreadable)?.file_type();
     if !kind.is_file() && !kind.is_dir() {
@@ -164,16 +112,23 @@ fn read_again(path: &Path) -> Result<PolicySet, PolicyFileError> {
             "it is neither a file nor a directory",
         )));
     }
-    read_file(path)
+    let text = PolicyText::read(path)?;
+    let set = text.parse()?;
+    Ok((text, set))
 }
 
 /// Reads the file, or the demonstration set without one.
 pub fn load(path: Option<&Path>) -> Result<PolicySet, PolicyFileError> {
     match path {
         Some(path) => read_file(path),
-        None => parse_policy_set(DEMONSTRATION)
-            .map_err(|problems| PolicyFileError::Invalid(PathBuf::from("demonstration.yaml"), problems)),
+        None => demonstration(),
     }
+}
+
+/// The set used when no file is given.
+pub fn demonstration() -> Result<PolicySet, PolicyFileError> {
+    parse_policy_set(DEMONSTRATION)
+        .map_err(|problems| PolicyFileError::Invalid(PathBuf::from("demonstration.yaml"), problems))
 }
 
 /// Applies the file again whenever it is no longer what was `seen`, or somebody has it read, all or nothing, until
@@ -181,6 +136,7 @@ pub fn load(path: Option<&Path>) -> Result<PolicySet, PolicyFileError> {
 pub async fn watch(
     path: PathBuf,
     mut seen: Option<Vec<Stamp>>,
+    applied: Applied,
     catalogue: Arc<Catalogue>,
     metrics: Arc<Metrics>,
     mut reread: watch::Receiver<()>,
@@ -210,7 +166,7 @@ pub async fn watch(
         let reading = path.clone();
         let read = tokio::task::spawn_blocking(move || read_again(&reading)).await;
         let Ok(read) = read else { continue };
-        standing = match reload(&path, read, &catalogue).await {
+        standing = match reload(&path, read, &catalogue, &applied).await {
             Ok(()) => {
                 tracing::info!(file = %path.display(), "policies reloaded");
                 Standing::InForce
@@ -230,21 +186,25 @@ pub async fn watch(
     }
 }
 
-/// Puts a file in force, or says why not, and whether that may change by itself.
+/// Puts a file in force and notes that in the data directory, or says why not, and whether that may change by itself.
 async fn reload(
     path: &Path,
-    read: Result<PolicySet, PolicyFileError>,
+    read: Result<(PolicyText, PolicySet), PolicyFileError>,
     catalogue: &Catalogue,
+    applied: &Applied,
 ) -> Result<(), (Standing, String)> {
-    let set = read.map_err(|error| (Standing::Refused, error.to_string()))?;
-    catalogue.replace_file(set).await.map_err(|error| match error {
+    let (text, set) = read.map_err(|error| (Standing::Refused, error.to_string()))?;
+    let replaced = catalogue.replace_file(set).await;
+    replaced.map_err(|error| match error {
         CatalogueError::Problems(problems) => {
             let problems = PolicyFileError::Invalid(path.to_owned(), problems);
             (Standing::Refused, problems.to_string())
         }
         CatalogueError::Repository(error) => (Standing::Waiting, error.to_string()),
         error @ CatalogueError::Disk(_) => (Standing::Refused, error.to_string()),
-    })
+    })?;
+    applied.note(text, &catalogue.file());
+    Ok(())
 }
 
 /// What tells one state of a file from another: its time, its size, and which file it is.

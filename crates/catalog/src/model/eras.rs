@@ -164,6 +164,13 @@ impl Eras {
         })
     }
 
+    /// The number of the last era that is known; 0 if there is none.
+    pub fn last(&self) -> u64 {
+        let pasts = self.pasts.iter().map(|past| past.policy.since);
+        let eras = self.active.values().chain(self.candidate.values()).copied();
+        eras.chain(pasts).max().unwrap_or(0)
+    }
+
     fn since(&self, policy: &str, candidate: bool) -> u64 {
         let eras = if candidate { &self.candidate } else { &self.active };
         eras.get(policy).copied().unwrap_or(0)

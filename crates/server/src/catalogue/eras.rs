@@ -45,17 +45,13 @@ impl Contents {
 }
 
 impl FileSet {
-    /// What is said by a file that was changed. Its eras are numbered by the clock of this process, so they are of no use
-    /// to counters that other processes share.
+    /// Says what a file says that was changed. Its eras are numbered by the clock of this machine, so they are of no
+    /// use to counters that other processes share.
     #[must_use]
-    pub(super) fn changed(&self, set: PolicySet, now: Timestamp) -> Self {
-        let eras = self
-            .eras
-            .next(&self.set.in_force(), &set.in_force(), now.nanos(), now);
-        Self {
-            given: true,
-            set,
-            eras,
-        }
+    pub fn changed(&self, set: PolicySet, now: Timestamp) -> Self {
+        // A clock that was set back begins no era before those that there were.
+        let number = now.nanos().max(self.eras.last().saturating_add(1));
+        let eras = self.eras.next(&self.set.in_force(), &set.in_force(), number, now);
+        Self::given(set, eras)
     }
 }

@@ -31,6 +31,7 @@ use tokio::task::JoinHandle;
 use tollgate_catalog::document::Problems;
 use tollgate_catalog::model::{Eras, PolicySet};
 use tollgate_catalog::repository::{Repository, RepositoryError};
+use tollgate_catalog::snapshot::Snapshot;
 
 use crate::clock;
 use crate::engine::Engine;
@@ -78,6 +79,17 @@ pub struct FileSet {
     pub eras: Eras,
 }
 
+impl FileSet {
+    /// A file that says this.
+    pub fn given(set: PolicySet, eras: Eras) -> Self {
+        Self {
+            given: true,
+            set,
+            eras,
+        }
+    }
+}
+
 /// Why a catalogue can't be put in force.
 #[derive(Debug)]
 pub enum CatalogueError {
@@ -108,13 +120,13 @@ impl From<RepositoryError> for CatalogueError {
 }
 
 impl Catalogue {
-    /// Puts all that the database holds in force beside the file's set. With what was `kept` the database
-    /// is not asked: it is followed from there when it answers again.
+    /// Puts all that the database holds in force beside the file's set, as a change of what the file said `before`.
+    /// With what was `kept` the database is not asked: it is followed from there when it answers again.
     pub async fn open(
         repository: Repository,
         engine: Arc<Engine>,
         metrics: Arc<Metrics>,
-        file: FileSet,
+        (file, before): (FileSet, Option<FileSet>),
         disk: Disk,
         kept: Option<Kept>,
     ) -> Result<Arc<Self>, CatalogueError> {
@@ -134,10 +146,34 @@ impl Catalogue {
             Some(kept) => Whole::of_disk(kept, &file, seed),
             None => Whole::read(&catalogue.repository, &catalogue.disk, &file, seed).await?,
         };
+        let past = match before {
+            Some(before) => catalogue.compiled_before(whole.contents.revision, before).await,
+            None => None,
+        };
         let mut contents = catalogue.contents.lock().await;
-        catalogue.rebuild(&mut contents, whole, &file)?;
+        catalogue.rebuild(&mut contents, whole, &file, past.as_ref())?;
         drop(contents);
         Ok(Arc::new(catalogue))
+    }
+
+    /// Compiles what was in force before this process, of which all is on disk but what the file said. None of it is
+    /// needed to go on with what a policy had left: the file's eras know that.
+    async fn compiled_before(&self, revision: i64, file: FileSet) -> Option<Arc<Snapshot>> {
+        let file = Arc::new(file);
+        let whole = self.kept(revision, &file).await?;
+        let set = whole.contents.set_with(&file);
+        match Snapshot::compile(&set, self.engine.seed(), None) {
+            Ok(snapshot) => {
+                let snapshot = snapshot.with_archive(whole.archive, whole.filed);
+                Some(Arc::new(snapshot.with_idle_orgs(whole.held)))
+            }
+            Err(problems) => {
+                tracing::warn!(
+                    "the policies that were last in force don't fit the catalogue any more: {problems}"
+                );
+                None
+            }
+        }
     }
 
     /// Puts another state of the policy file in force, or leaves all as it is if it does not fit. While the database
@@ -157,7 +193,8 @@ impl Catalogue {
             }
             read => read?,
         };
-        self.rebuild(&mut contents, whole, &file)?;
+        let past = self.engine.snapshot_full();
+        self.rebuild(&mut contents, whole, &file, Some(&past))?;
         self.file.store(file);
         Ok(())
     }
@@ -206,11 +243,18 @@ impl Catalogue {
         tokio::spawn(async move { mirror.keep(disk, in_force, stop).await })
     }
 
-    /// Compiles everything with the file's set.
-    fn rebuild(&self, known: &mut Contents, whole: Whole, file: &FileSet) -> Result<(), CatalogueError> {
+    /// Compiles everything with the file's set, as what comes after what was in force.
+    fn rebuild(
+        &self,
+        known: &mut Contents,
+        whole: Whole,
+        file: &FileSet,
+        past: Option<&Arc<Snapshot>>,
+    ) -> Result<(), CatalogueError> {
         let contents = whole.contents;
         let set = contents.set_with(file);
-        let snapshot = self.engine.compile(&set).map_err(CatalogueError::Problems)?;
+        let past = past.map(|past| (past, clock::now()));
+        let snapshot = Snapshot::compile(&set, self.engine.seed(), past).map_err(CatalogueError::Problems)?;
         let gone: Vec<_> = known.keys.all().collect();
         let snapshot = snapshot.with_archive(whole.archive, whole.filed);
         let snapshot = snapshot.with_idle_orgs(whole.held).with_keys(&gone, whole.keys);
@@ -228,7 +272,7 @@ impl Catalogue {
         self.in_force.send_replace(revision);
     }
 
-    fn install(&self, snapshot: tollgate_catalog::snapshot::Snapshot) {
+    fn install(&self, snapshot: Snapshot) {
         self.engine.install(snapshot);
         self.metrics.installed(&self.engine.snapshot());
     }

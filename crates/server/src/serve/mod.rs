@@ -11,12 +11,13 @@ mod sweeps;
 mod unlimited;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tollgate_catalog::model::Eras;
+use tollgate_catalog::model::PolicySet;
 use tollgate_catalog::repository::Repository;
 
 use crate::catalogue::{Catalogue, Disk, FileSet};
@@ -29,7 +30,7 @@ use crate::grpc::Grpc;
 use crate::issuer;
 use crate::ledger::{Estates, Journals, Keeping, Ledger, Wills};
 use crate::metrics::{IssuerMetrics, Metrics};
-use crate::policies;
+use crate::policies::{self, Applied, PolicyText};
 use crate::settings::Settings;
 use crate::tls::{self, Certificates, Handshakes};
 use crate::workers::Server;
@@ -58,18 +59,18 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     let hangup = runtime.block_on(async { Hangup::catch() })?;
     std::thread::spawn(clock::count);
     let stamp = settings.policies.as_deref().and_then(policies::stamps);
-    let set = policies::load(settings.policies.as_deref()).map_err(|error| error.to_string())?;
+    let text = settings.policies.as_deref().map(PolicyText::read).transpose();
+    let text = text.map_err(|error| error.to_string())?;
+    let set = text
+        .as_ref()
+        .map_or_else(policies::demonstration, PolicyText::parse);
+    let set = set.map_err(|error| error.to_string())?;
     let seed = random_seed().map_err(|error| format!("no randomness for the key seed: {error}"))?;
     let engine = Engine::new(&set, seed, settings.max_counters, settings.shadow_all);
     let engine = engine.map_err(|problems| {
         let path = settings.policies.clone().unwrap_or_default();
         policies::PolicyFileError::Invalid(path, problems).to_string()
     })?;
-    let file = FileSet {
-        given: settings.policies.is_some(),
-        set,
-        eras: Eras::default(),
-    };
     let certificates = settings.tls.clone().map(Certificates::load).transpose();
     let certificates = certificates.map_err(|error| error.to_string())?;
     let oidc = settings.oidc.clone().map(Oidc::new).transpose()?;
@@ -79,6 +80,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         .read(settings.headers, settings.shadow_all)?;
     // Until the process ends.
     let _data_dir = DataDir::lock(&settings.data_dir)?;
+    let files = PolicyFiles::of(text, set, &settings.data_dir);
     let token = match &settings.admin_token {
         Some(token) => AdminToken::given(token.clone()),
         None => {
@@ -93,7 +95,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     let start = Start {
         hangup,
         stamp,
-        file,
+        files,
         engine: Arc::new(engine),
         token,
         certificates: certificates.map(Arc::new),
@@ -111,7 +113,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
 struct Start {
     hangup: Hangup,
     stamp: Option<Vec<policies::Stamp>>,
-    file: FileSet,
+    files: PolicyFiles,
     engine: Arc<Engine>,
     token: AdminToken,
     certificates: Option<Arc<Certificates>>,
@@ -120,11 +122,33 @@ struct Start {
     admin_limits: Option<Arc<control_plane::Limits>>,
 }
 
+/// The policy file as it is now, and as it was when it was last in force.
+struct PolicyFiles {
+    text: Option<PolicyText>,
+    sets: (FileSet, Option<FileSet>),
+    applied: Applied,
+}
+
+impl PolicyFiles {
+    fn of(text: Option<PolicyText>, set: PolicySet, data_dir: &Path) -> Self {
+        let applied = Applied::in_dir(data_dir);
+        let demonstration = |set| FileSet {
+            set,
+            ..FileSet::default()
+        };
+        let sets = match &text {
+            Some(text) => applied.follow(text, set),
+            None => (demonstration(set), None),
+        };
+        Self { text, sets, applied }
+    }
+}
+
 async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(), String> {
     let Start {
         hangup,
         stamp,
-        file,
+        files,
         engine,
         token,
         certificates,
@@ -138,8 +162,12 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     let fleet = start_fleet(&settings).await?;
     let (repository, origin, kept) = open_database(&settings.database, &disk, fleet.as_deref()).await?;
     metrics.catalogue_from(origin);
-    let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), file, disk, kept).await;
+    let PolicyFiles { text, sets, applied } = files;
+    let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), sets, disk, kept).await;
     let catalogue = catalogue.map_err(|error| format!("--database: {error}"))?;
+    if let Some(text) = text {
+        applied.note(text, &catalogue.file());
+    }
     let (stop, stopped) = watch::channel(false);
     let (notice, draining) = watch::channel(false);
     join_fleet(fleet.as_deref(), &engine).await;
@@ -186,6 +214,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         on_a_thread(policies::watch(
             path,
             stamp,
+            applied,
             catalogue,
             metrics,
             reread,

@@ -40,6 +40,7 @@ mod random;
 mod refills;
 mod replicas;
 mod returns;
+mod rolling;
 mod scopes;
 mod settlements;
 mod shared_counts;

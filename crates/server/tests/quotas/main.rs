@@ -15,6 +15,7 @@ mod servers;
 mod alerts;
 mod alike;
 mod away;
+mod changed_file;
 mod costs;
 mod fleet;
 mod full;
