@@ -185,6 +185,9 @@ impl Front {
         let (found, cell) = self.load(level.rule, level.key, 0, now);
         match found {
             Found::Absent => {}
+            // The ledger may have yet to be told of a period that is over.
+            Found::Cell(_) | Found::Wide(_) | Found::Hot(_)
+                if level.rule.is_quota() && cell.0[0] <= now.nanos() => {}
             Found::Log(at) => self.shard.take_back(at, level.cost.min(cell.0[0])),
             Found::Cell(_) | Found::Wide(_) | Found::Hot(_) => {
                 let overdraw = level.mode == Mode::Soft;

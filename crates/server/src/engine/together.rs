@@ -309,8 +309,8 @@ impl Engine {
     }
 
     /// Gives back what a request costs, no more than was used, and says what there is then. In a fleet that is no more than
-    /// was spent of what this node holds on lease, and there may be nothing to say. Quotas that a ledger keeps are given
-    /// nothing back.
+    /// was spent of what this node holds on lease, and there may be nothing to say. Quotas of a ledger that nodes share are
+    /// given nothing back: a node does not know how much of their count is its own.
     pub fn give_back<'s>(
         &self,
         snapshot: &'s Snapshot,
@@ -321,9 +321,8 @@ impl Engine {
         let mut joined = Joined::resolve(snapshot, std::slice::from_ref(part), now);
         let mut stack = joined.join(snapshot, 0);
         if commit == Commit::Charge {
-            let kept = |level: &Level<'_>| {
-                self.ledger.get().is_some() && matches!(level.rule.algorithm, Algorithm::Quota(_))
-            };
+            let is_shared = self.ledger.get().is_some_and(|ledger| ledger.is_shared());
+            let kept = |level: &Level<'_>| is_shared && matches!(level.rule.algorithm, Algorithm::Quota(_));
             let levels: Vec<_> = stack
                 .levels
                 .iter()

@@ -255,6 +255,11 @@ impl Ledger {
         Some(Wait(receiver))
     }
 
+    /// True if other nodes may count with it.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.repository.is_shared()
+    }
+
     /// The database.
     pub(crate) fn repository(&self) -> &Repository {
         &self.repository

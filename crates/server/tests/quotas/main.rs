@@ -22,6 +22,7 @@ mod full;
 mod idle;
 mod killed;
 mod load;
+mod negative_hits;
 mod nodes;
 mod orphans;
 mod outage;
