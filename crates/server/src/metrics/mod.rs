@@ -327,12 +327,14 @@ impl Collector for Scrape {
         self.encode_throttles(&mut encoder)?;
         self.encode_times(&mut encoder)?;
         let usage = self.engine.store.usage();
+        let shared = self.fleet.as_ref().map(|fleet| fleet.shared.holdings());
+        let shared = shared.unwrap_or_default();
         let percent = self.engine.snapshot().share().map(|share| share.percent);
         let gauges = [
             (
                 "counters",
                 "Counters held, in counters' worth of memory",
-                usage.held as u64,
+                usage.held as u64 + shared.counters as u64,
             ),
             (
                 "policy_revision",
@@ -379,7 +381,7 @@ impl Collector for Scrape {
             (
                 "counters_refused",
                 "Decisions refused because no counter could be added",
-                usage.refused,
+                usage.refused + shared.refused,
             ),
             (
                 "policy_reload_failures",

@@ -30,6 +30,7 @@ mod bulkheads;
 mod cluster;
 mod deadline;
 mod eviction;
+mod full;
 mod isolation;
 mod limits;
 mod load;

@@ -182,6 +182,7 @@ impl<W: Waiter> Node<W> {
             Entry::Vacant(entry) => {
                 if self.pools.fetch_add(1, Ordering::Relaxed) >= self.capacity {
                     self.pools.fetch_sub(1, Ordering::Relaxed);
+                    self.refused.fetch_add(1, Ordering::Relaxed);
                     return Err(StoreFull);
                 }
                 let name = asked.details.name(place);

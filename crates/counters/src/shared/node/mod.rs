@@ -173,6 +173,8 @@ pub struct Outgoing {
 pub struct Holdings {
     /// Counters that something is known of.
     pub counters: usize,
+    /// Decisions refused because no counter could be added.
+    pub refused: u64,
     /// Leases that were lent.
     pub leases: u64,
     /// Tokens that were lent.
@@ -211,6 +213,7 @@ pub struct Node<W> {
     patience: AtomicU64,
     pools: AtomicUsize,
     capacity: usize,
+    refused: AtomicU64,
     lent: AtomicU64,
     unspent: AtomicU64,
     losses: AtomicU64,
@@ -269,6 +272,7 @@ impl<W: Waiter> Node<W> {
             patience: AtomicU64::new(PATIENCE),
             pools: AtomicUsize::new(0),
             capacity,
+            refused: AtomicU64::new(0),
             lent: AtomicU64::new(0),
             unspent: AtomicU64::new(0),
             losses: AtomicU64::new(0),
@@ -304,6 +308,7 @@ impl<W: Waiter> Node<W> {
     pub fn holdings(&self) -> Holdings {
         Holdings {
             counters: self.pools.load(Ordering::Relaxed),
+            refused: self.refused.load(Ordering::Relaxed),
             leases: self.leases.load(Ordering::Relaxed),
             lent: self.lent.load(Ordering::Relaxed),
             unspent: self.unspent.load(Ordering::Relaxed),
