@@ -165,9 +165,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     let PolicyFiles { text, sets, applied } = files;
     let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), sets, disk, kept).await;
     let catalogue = catalogue.map_err(|error| format!("--database: {error}"))?;
-    if let Some(text) = text {
-        applied.note(text, &catalogue.file());
-    }
+    note_applied(&applied, text, &catalogue);
     let (stop, stopped) = watch::channel(false);
     let (notice, draining) = watch::channel(false);
     join_fleet(fleet.as_deref(), &engine).await;
@@ -233,12 +231,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     let follower = tokio::spawn(catalogue.clone().follow(stopped));
     // Signals are caught before the line is out: whoever reads it may send one at once.
     let mut signals = Signals::catch(hangup)?;
-    writeln!(std::io::stdout(), "{line}").map_err(|error| format!("the output can't be written: {error}"))?;
-    tracing::info!(
-        region = settings.region,
-        shadow_all = settings.shadow_all,
-        "serving"
-    );
+    announce(&settings, &line)?;
     until_end(&mut signals, &reload, &notice, settings.drain_delay).await;
     tracing::info!("draining");
     let _ = stop.send(true);
@@ -249,6 +242,24 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         let _ = keeper.await;
     }
     catalogue.repository().close().await;
+    Ok(())
+}
+
+/// Stores which policy file is in force, if there is one.
+fn note_applied(applied: &Applied, text: Option<PolicyText>, catalogue: &Catalogue) {
+    if let Some(text) = text {
+        applied.note(text, &catalogue.file());
+    }
+}
+
+/// Tells whoever started this process, and the log, that it serves.
+fn announce(settings: &Settings, line: &impl std::fmt::Display) -> Result<(), String> {
+    writeln!(std::io::stdout(), "{line}").map_err(|error| format!("the output can't be written: {error}"))?;
+    tracing::info!(
+        region = settings.region,
+        shadow_all = settings.shadow_all,
+        "serving"
+    );
     Ok(())
 }
 

@@ -262,9 +262,8 @@ fn requests_that_meet_no_limit_at_all_are_warned_of() {
 #[test]
 fn more_warnings_than_anybody_reads_are_counted() {
     let files = Files::new();
-    let zeros: String = (0..60)
-        .map(|n| format!("  - {{id: p{n}, scope: global, counter: c{n}, limit: 0, window: 1m}}\n"))
-        .collect();
+    let zero = |n| format!("  - {{id: p{n}, scope: global, counter: c{n}, limit: 0, window: 1m}}\n");
+    let zeros = (0..60).map(zero).collect::<Vec<_>>().concat();
     let path = files.write("policies.yaml", &format!("policies:\n{zeros}"));
     let run = run(&["validate", &path]);
     let shown = run.expect(0);

@@ -165,7 +165,6 @@ fn what_is_told_late_reaches_the_quota_that_replaced_it() {
     let url = postgres.create();
     let before = [quota("q", 100, "failMode: open")];
     let [a, b] = [(); 2].map(|()| serve(Some(&url), &before));
-    a.platform_admin().set("/v1/orgs/acme", &json!({}));
     assert_eq!(crate::world::spend(&b, "acme", 10), 10);
     postgres.kill();
     for node in [&a, &b] {
@@ -186,6 +185,7 @@ fn what_is_told_late_reaches_the_quota_that_replaced_it() {
         (a.counted("tollgate_ledger_away") == 0).then_some(())
     });
     let early = crate::world::spend(&a, "acme", 1);
+    a.platform_admin().set("/v1/orgs/acme", &json!({}));
     wait_for("what was let through", || {
         (used(&b, "acme") >= 50 + early).then_some(())
     });
