@@ -283,6 +283,7 @@ fn a_reset_leaves_nothing_of_what_was_before() {
         resets: vec![Reset {
             policy: None,
             who: Who::Org,
+            quotas: true,
             epoch: 1,
             at: Timestamp::EPOCH,
         }],
@@ -340,6 +341,7 @@ fn a_reset_empties_what_counts_of_fewer_would_have_used_up() {
             resets: vec![Reset {
                 policy: Some("p".to_owned()),
                 who: Who::Org,
+                quotas: true,
                 epoch: 1,
                 at,
             }],

@@ -337,6 +337,7 @@ fn a_reset_of_a_policy_empties_what_is_tried_of_it_too() {
         resets: vec![Reset {
             policy: Some("rate".to_owned()),
             who: Who::Org,
+            quotas: true,
             epoch: 1,
             at: now(),
         }],

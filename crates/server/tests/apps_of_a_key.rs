@@ -284,6 +284,7 @@ fn emptied(at: Timestamp) -> Reset {
     Reset {
         policy: None,
         who: Who::Org,
+        quotas: true,
         epoch: at.nanos(),
         at,
     }

@@ -11,6 +11,8 @@ pub struct Reset {
     pub policy: Option<String>,
     /// Whose.
     pub who: Who,
+    /// True if quotas were emptied, too, and not rates alone.
+    pub quotas: bool,
     /// Which reset it was: another one for each.
     pub epoch: u64,
     /// When; the epoch if nobody knows.

@@ -3,7 +3,9 @@
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
+use super::address::Backend;
 use super::database::in_time;
+use super::pages::{Cut, Page};
 use super::turn::Turn;
 use super::{Author, Change, Entry, Kind, Once, Place, Repository, RepositoryError, Written};
 
@@ -20,7 +22,8 @@ impl Repository {
         row.as_ref().map(entry).transpose()
     }
 
-    /// At most `limit` entries of a kind and an org whose ids come after `after`, in the order of their ids' bytes.
+    /// At most `limit` entries of a kind and an org whose ids come after `after`, in the order of their ids' bytes. Fewer
+    /// don't mean that there are no more, only none do: a page ends after [some bytes](super::MAX_PAGE_BYTES), too.
     pub async fn list(
         &self,
         kind: Kind,
@@ -28,33 +31,106 @@ impl Repository {
         after: &str,
         limit: i64,
     ) -> Result<Vec<Entry>, RepositoryError> {
-        let query = sqlx::query(
-            "SELECT kind, org, id, body, revision FROM tollgate_entries \
+        Ok(self.list_page(kind, org, after, limit).await?.rows)
+    }
+
+    /// The same, and whether there are more.
+    pub async fn list_page(
+        &self,
+        kind: Kind,
+        org: &str,
+        after: &str,
+        limit: i64,
+    ) -> Result<Page<Entry>, RepositoryError> {
+        let sizes = sqlx::query(
+            "SELECT CAST(OCTET_LENGTH(body) AS BIGINT), id FROM tollgate_entries \
              WHERE kind = $1 AND org = $2 AND id > $3 ORDER BY id LIMIT $4",
         )
         .bind(kind.name())
         .bind(org)
         .bind(after)
         .bind(limit.max(0));
+        let sizes = in_time(sizes.fetch_all(&self.pool)).await?;
+        let Some(cut) = Cut::of(&sizes, limit)? else {
+            return Ok(Page::empty());
+        };
+        let query = sqlx::query(
+            "SELECT kind, org, id, body, revision FROM tollgate_entries \
+             WHERE kind = $1 AND org = $2 AND id > $3 AND id <= $4 ORDER BY id LIMIT $5",
+        )
+        .bind(kind.name())
+        .bind(org)
+        .bind(after)
+        .bind(cut.last.try_get::<&str, _>(1)?)
+        .bind(limit);
+        let rows = in_time(query.fetch_all(&self.pool)).await?;
+        Ok(Page {
+            rows: rows.iter().map(entry).collect::<Result<_, _>>()?,
+            more: cut.more,
+        })
+    }
+
+    /// The entries of a kind and an org that have these ids, in the order of the ids' bytes.
+    pub async fn some(&self, kind: Kind, org: &str, ids: &[&str]) -> Result<Vec<Entry>, RepositoryError> {
+        let ids = serde_json::json!(ids).to_string();
+        let statement = match self.address.backend {
+            Backend::Sqlite => {
+                "SELECT kind, org, id, body, revision FROM tollgate_entries \
+                 WHERE kind = $1 AND org = $2 AND id IN (SELECT value FROM json_each($3)) ORDER BY id"
+            }
+            Backend::Postgres => {
+                "SELECT kind, org, id, body, revision FROM tollgate_entries \
+                 WHERE kind = $1 AND org = $2 AND id IN (SELECT jsonb_array_elements_text($3::jsonb)) ORDER BY id"
+            }
+        };
+        let query = sqlx::query(statement).bind(kind.name()).bind(org).bind(ids);
         let rows = in_time(query.fetch_all(&self.pool)).await?;
         rows.iter().map(entry).collect()
     }
 
-    /// At most `limit` of all entries, those after a place, in the order of the kind's name, the org and the id.
+    /// How many entries an org has of a kind, counted no further than `most`.
+    pub async fn count(&self, kind: Kind, org: &str, most: i64) -> Result<i64, RepositoryError> {
+        let query = sqlx::query(
+            "SELECT COUNT(*) FROM (SELECT id FROM tollgate_entries WHERE kind = $1 AND org = $2 LIMIT $3) AS some",
+        )
+        .bind(kind.name())
+        .bind(org)
+        .bind(most.max(0));
+        let row = in_time(query.fetch_one(&self.pool)).await?;
+        Ok(row.try_get(0)?)
+    }
+
+    /// At most `limit` of all entries, those after a place, in the order of the kind's name, the org and the id. As in a
+    /// [list](Self::list), fewer don't mean that there are no more.
     ///
     /// A node reads the whole catalogue by this when it starts. Pages are not read at one moment: ask for the
     /// [head](Self::head) first, and follow the [journal](Self::journal) from there.
     pub async fn page(&self, after: Option<&Place>, limit: i64) -> Result<Vec<Entry>, RepositoryError> {
         // No kind has an empty name, so every entry comes after the empty one.
         let (kind, org, id) = after.map_or(("", "", ""), |place| (place.kind.name(), &place.org, &place.id));
-        let query = sqlx::query(
-            "SELECT kind, org, id, body, revision FROM tollgate_entries \
+        let sizes = sqlx::query(
+            "SELECT CAST(OCTET_LENGTH(body) AS BIGINT), kind, org, id FROM tollgate_entries \
              WHERE (kind, org, id) > ($1, $2, $3) ORDER BY kind, org, id LIMIT $4",
         )
         .bind(kind)
         .bind(org)
         .bind(id)
         .bind(limit.max(0));
+        let sizes = in_time(sizes.fetch_all(&self.pool)).await?;
+        let Some(cut) = Cut::of(&sizes, limit)? else {
+            return Ok(Vec::new());
+        };
+        let query = sqlx::query(
+            "SELECT kind, org, id, body, revision FROM tollgate_entries \
+             WHERE (kind, org, id) > ($1, $2, $3) AND (kind, org, id) <= ($4, $5, $6) ORDER BY kind, org, id LIMIT $7",
+        )
+        .bind(kind)
+        .bind(org)
+        .bind(id)
+        .bind(cut.last.try_get::<&str, _>(1)?)
+        .bind(cut.last.try_get::<&str, _>(2)?)
+        .bind(cut.last.try_get::<&str, _>(3)?)
+        .bind(limit);
         let rows = in_time(query.fetch_all(&self.pool)).await?;
         rows.iter().map(entry).collect()
     }

@@ -8,6 +8,7 @@ use sqlx::{AnyConnection, Row};
 
 use super::chain::Link;
 use super::database::in_time;
+use super::pages::{Cut, Page};
 use super::turn::Turn;
 use super::{Author, JournalRow, Kind, Place, Repository, RepositoryError};
 
@@ -42,11 +43,43 @@ impl Repository {
         .await
     }
 
-    /// At most `limit` rows after a number, the oldest first.
+    /// At most `limit` rows after a number, the oldest first. Fewer don't mean that there are no more, only none do: a page
+    /// ends after [some bytes](super::MAX_PAGE_BYTES), too.
     pub async fn journal(&self, after: i64, limit: i64) -> Result<Vec<JournalRow>, RepositoryError> {
         let mut connection = self.pool.acquire().await?;
         let rows = in_time(rows_after(&mut connection, after, limit)).await?;
         rows.into_iter().map(Chained::row).collect()
+    }
+
+    /// What at most `limit` rows after a number changed, the oldest first: for whoever looks at what is there now, and needs
+    /// no bodies.
+    pub async fn changed_after(&self, after: i64, limit: i64) -> Result<Vec<Changed>, RepositoryError> {
+        let query = sqlx::query(
+            "SELECT revision, at_ms, kind, org, id FROM tollgate_journal WHERE revision > $1 ORDER BY revision LIMIT $2",
+        )
+        .bind(after)
+        .bind(limit.max(0));
+        let rows = in_time(query.fetch_all(&self.pool)).await?;
+        let changed = |row: &AnyRow| {
+            Ok(Changed {
+                revision: row.try_get(0)?,
+                at_ms: row.try_get(1)?,
+                place: Place {
+                    kind: Kind::stored(row.try_get(2)?)?,
+                    org: row.try_get(3)?,
+                    id: row.try_get(4)?,
+                },
+            })
+        };
+        rows.iter().map(changed).collect()
+    }
+
+    /// True if a row says that anything was changed but tokens and what quotas have used.
+    pub async fn was_used(&self) -> Result<bool, RepositoryError> {
+        let query = sqlx::query("SELECT 1 FROM tollgate_journal WHERE kind <> $1 AND kind <> $2 LIMIT 1")
+            .bind(Kind::Token.name())
+            .bind(Kind::Quota.name());
+        Ok(in_time(query.fetch_optional(&self.pool)).await?.is_some())
     }
 
     /// At most `limit` rows before a number, the newest first, of all orgs or of one, with the rows about the org
@@ -56,26 +89,66 @@ impl Repository {
         before: i64,
         org: Option<&str>,
         limit: i64,
-    ) -> Result<Vec<JournalRow>, RepositoryError> {
-        let query = match org {
-            None => sqlx::query(
-                "SELECT revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash \
-                 FROM tollgate_journal WHERE revision < $1 ORDER BY revision DESC LIMIT $2",
-            ),
-            Some(_) => sqlx::query(
-                "SELECT revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash \
-                 FROM tollgate_journal WHERE revision < $1 AND (org = $3 OR (kind = 'org' AND id = $3) \
-                 OR (kind = 'token' AND REPLACE(before_body || after_body, $4, '') <> before_body || after_body)) \
-                 ORDER BY revision DESC LIMIT $2",
-            ),
-        };
-        let mut query = query.bind(before).bind(limit.max(0));
-        if let Some(org) = org {
-            // As it stands in a token's body. It can't stand in one of its texts, where quotes are escaped.
-            query = query.bind(org).bind(format!("\"orgId\":{}", Value::from(org)));
+    ) -> Result<Page<JournalRow>, RepositoryError> {
+        macro_rules! back {
+            ($columns:literal, $and:literal) => {
+                concat!(
+                    "SELECT ",
+                    $columns,
+                    " FROM tollgate_journal WHERE revision < $1 AND revision >= $2 ",
+                    $and,
+                    "ORDER BY revision DESC LIMIT $3"
+                )
+            };
+            ($columns:literal of org) => {
+                back!(
+                    $columns,
+                    "AND (org = $4 OR (kind = 'org' AND id = $4) OR (kind = 'token' \
+                     AND REPLACE(before_body || after_body, $5, '') <> before_body || after_body)) "
+                )
+            };
         }
-        let rows = in_time(query.fetch_all(&self.pool)).await?;
-        rows.iter().map(|row| chained(row)?.row()).collect()
+        let of = |statement: &'static str, below: i64, oldest: i64| {
+            let query = sqlx::query(statement).bind(below).bind(oldest).bind(limit.max(0));
+            // As it stands in a token's body. It can't stand in one of its texts, where quotes are escaped.
+            let named = org.map(|org| (org.to_owned(), format!("\"orgId\":{}", Value::from(org))));
+            match named {
+                Some((org, named)) => query.bind(org).bind(named),
+                None => query,
+            }
+        };
+        let sizes = match org {
+            None => back!(
+                "CAST(OCTET_LENGTH(before_body) + OCTET_LENGTH(after_body) AS BIGINT), revision",
+                ""
+            ),
+            Some(_) => {
+                back!("CAST(OCTET_LENGTH(before_body) + OCTET_LENGTH(after_body) AS BIGINT), revision" of org)
+            }
+        };
+        let sizes = in_time(of(sizes, before, i64::MIN).fetch_all(&self.pool)).await?;
+        let (Some(cut), Some(newest)) = (Cut::of(&sizes, limit)?, sizes.first()) else {
+            return Ok(Page::empty());
+        };
+        let span = (
+            newest.try_get::<i64, _>(1)?.saturating_add(1),
+            cut.last.try_get(1)?,
+        );
+        let rows = match org {
+            None => back!(
+                "revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash",
+                ""
+            ),
+            Some(_) => {
+                back!("revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash" of org)
+            }
+        };
+        let rows = in_time(of(rows, span.0, span.1).fetch_all(&self.pool)).await?;
+        let rows = rows.iter().map(|row| chained(row)?.row());
+        Ok(Page {
+            rows: rows.collect::<Result<_, _>>()?,
+            more: cut.more,
+        })
     }
 }
 
@@ -95,6 +168,17 @@ impl JournalRow {
     }
 }
 
+/// What a row of the journal says was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The row's number.
+    pub revision: i64,
+    /// When it was written, in Unix milliseconds.
+    pub at_ms: i64,
+    /// Which entry.
+    pub place: Place,
+}
+
 /// The last row's number and hash.
 pub(super) async fn head(connection: &mut AnyConnection) -> Result<(i64, String), RepositoryError> {
     let row = sqlx::query("SELECT revision, hash FROM tollgate_head WHERE id = 1")
@@ -106,18 +190,29 @@ pub(super) async fn head(connection: &mut AnyConnection) -> Result<(i64, String)
     Ok((row.try_get(0)?, row.try_get(1)?))
 }
 
-/// Rows after a number, the oldest first.
+/// Rows after a number, the oldest first: a page of them, which has no rows only if there are none.
 pub(super) async fn rows_after(
     connection: &mut AnyConnection,
     after: i64,
     limit: i64,
 ) -> Result<Vec<Chained>, sqlx::Error> {
-    let rows = sqlx::query(
-        "SELECT revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash \
+    let sizes = sqlx::query(
+        "SELECT CAST(OCTET_LENGTH(before_body) + OCTET_LENGTH(after_body) AS BIGINT), revision \
          FROM tollgate_journal WHERE revision > $1 ORDER BY revision LIMIT $2",
     )
     .bind(after)
     .bind(limit.max(0))
+    .fetch_all(&mut *connection)
+    .await?;
+    let Some(cut) = Cut::of(&sizes, limit)? else {
+        return Ok(Vec::new());
+    };
+    let rows = sqlx::query(
+        "SELECT revision, at_ms, actor, route, request, reason, kind, org, id, before_body, after_body, hash \
+         FROM tollgate_journal WHERE revision > $1 AND revision <= $2 ORDER BY revision",
+    )
+    .bind(after)
+    .bind(cut.last.try_get::<i64, _>(1)?)
     .fetch_all(connection)
     .await?;
     rows.iter().map(chained).collect()

@@ -22,6 +22,7 @@ mod journal;
 mod kind;
 mod ledger;
 mod migrations;
+mod pages;
 mod turn;
 mod verify;
 
@@ -30,10 +31,12 @@ use std::fmt;
 pub use changes::Changes;
 pub use database::Repository;
 pub use idempotency::{Claim, Claimed, Once};
+pub use journal::Changed;
 pub use ledger::{
     Alert, Alerted, Answering, Ask, Corrected, Correcting, Correction, Done, Exchange, Granted, Kept,
     LedgerName, Refund, RefusedUsage, Replaced, Row, SLOT_MS, Told, Unsettled, Usage,
 };
+pub use pages::{MAX_PAGE_BYTES, Page};
 pub use verify::Verified;
 
 /// What sort of thing an entry is.

@@ -6,8 +6,9 @@ use tollgate_core::Timestamp;
 
 use super::Snapshot;
 use super::limit::Limit;
+use super::org::ResetEntry;
 use super::resolve::sort_key;
-use crate::model::{Dimension, Who};
+use crate::model::{Dimension, Reset, Who};
 use crate::request::Request;
 use crate::route::Matches;
 
@@ -79,6 +80,18 @@ pub struct Effective<'s> {
 }
 
 impl Snapshot {
+    /// The limits of an org whose counters a reset empties.
+    pub fn emptied_by(&self, reset: &Reset, org: &str, now: Timestamp) -> Vec<&Limit> {
+        let entry = ResetEntry::of(reset, self.catalogue.sets.active.seed);
+        let everyone = Who::Org.to_string();
+        let meant = |one: &Effective<'_>| {
+            let whose = reset.who == Who::Org || one.who == everyone || one.who == reset.who.to_string();
+            whose && entry.is_of(one.limit)
+        };
+        let effective = self.effective(org, now).into_iter();
+        effective.filter(meant).map(|one| one.limit).collect()
+    }
+
     /// What is in force for an org at an instant, from broad to narrow: the limits of its tier, with what stands
     /// in for them or beside them for all of it or for some.
     pub fn effective(&self, org: &str, now: Timestamp) -> Vec<Effective<'_>> {

@@ -9,7 +9,7 @@ use super::common::Common;
 use super::limit::Limit;
 use super::own::OwnLimits;
 use super::policy_values::PolicyValues;
-use crate::model::{Org, Reset, ValueSet, Who};
+use crate::model::{Dimension, Org, Reset, ValueSet, Who};
 use crate::request::Request;
 use crate::route::{Matches, Router};
 
@@ -48,6 +48,7 @@ pub(super) struct UserEntry {
 pub(super) struct ResetEntry {
     policy: Option<Box<str>>,
     who: Who,
+    quotas: bool,
     /// What keeps the counters since apart from those before.
     hash: IdHash,
     /// What that is made of.
@@ -75,6 +76,7 @@ impl ResetEntry {
         Self {
             policy: reset.policy.as_deref().map(Into::into),
             who: reset.who.clone(),
+            quotas: reset.quotas,
             hash: seed.id(&reset.epoch.to_le_bytes()),
             epoch: reset.epoch,
             at: reset.at,
@@ -83,12 +85,24 @@ impl ResetEntry {
 
     /// Whether a limit's counter for a request is one of them. Limits that span orgs are no org's to empty.
     pub(super) fn concerns(&self, limit: &Limit, request: &Request<'_>) -> bool {
+        self.is_of(limit) && self.who.includes(request)
+    }
+
+    /// Whether it emptied some of a limit's counters: those of an app, key or user only where these are counted apart, or
+    /// they would have a count of their own from then on beside one that all have together.
+    pub(super) fn is_of(&self, limit: &Limit) -> bool {
+        let policy = self.policy.as_deref();
+        let has = |dimension| limit.scope.dimensions().contains(&dimension);
         limit.scope.within_org()
-            && self
-                .policy
-                .as_deref()
-                .is_none_or(|policy| policy == limit.policy_id())
-            && self.who.includes(request)
+            && policy.is_none_or(|policy| policy == limit.policy_id())
+            && (self.quotas || !limit.is_quota())
+            && match self.who {
+                Who::Org => true,
+                // A key is an app's.
+                Who::App(_) => has(Dimension::App) || has(Dimension::Key),
+                Who::Key(_) => has(Dimension::Key),
+                Who::User(_) => has(Dimension::User),
+            }
     }
 
     /// Whether it emptied a limit's counter for a request no earlier than at an instant.

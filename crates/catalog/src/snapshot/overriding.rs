@@ -246,6 +246,10 @@ fn changed(base: &Policy, change: &Override) -> Policy {
         policy.values.burst = None;
     }
     let replaces = replaces(base, change);
+    // A limit on all orgs is hidden from clients, and so is what it is for one of them.
+    if base.scope.single() == Some(&Dimension::Global) {
+        policy.values.expose = policy.values.expose.or(Some(false));
+    }
     if !replaces || !base.scope.within_org() {
         // Counted apart: by whom it is for, under an id that tells it from the policy's own.
         policy.scope = base.scope.with(change.who.dimension());

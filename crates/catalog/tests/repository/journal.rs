@@ -100,27 +100,39 @@ async fn is_read_in_both_directions(database: Database) {
     assert_eq!(numbers(repository.journal(2, 2).await.unwrap()), [3, 4]);
     assert_eq!(numbers(repository.journal(5, 100).await.unwrap()), [0; 0]);
     assert_eq!(
-        numbers(repository.journal_back(i64::MAX, None, 100).await.unwrap()),
+        numbers(repository.journal_back(i64::MAX, None, 100).await.unwrap().rows),
         [5, 4, 3, 2, 1]
     );
     assert_eq!(
-        numbers(repository.journal_back(4, None, 2).await.unwrap()),
+        numbers(repository.journal_back(4, None, 2).await.unwrap().rows),
         [3, 2]
     );
     assert_eq!(
-        numbers(repository.journal_back(i64::MAX, Some("acme"), 2).await.unwrap()),
+        numbers(
+            repository
+                .journal_back(i64::MAX, Some("acme"), 2)
+                .await
+                .unwrap()
+                .rows
+        ),
         [5, 3]
     );
     assert_eq!(
-        numbers(repository.journal_back(3, Some("acme"), 2).await.unwrap()),
+        numbers(repository.journal_back(3, Some("acme"), 2).await.unwrap().rows),
         [1]
     );
     assert_eq!(
-        numbers(repository.journal_back(i64::MAX, Some(""), 9).await.unwrap()),
+        numbers(repository.journal_back(i64::MAX, Some(""), 9).await.unwrap().rows),
         [2]
     );
     assert_eq!(
-        numbers(repository.journal_back(i64::MAX, Some("none"), 9).await.unwrap()),
+        numbers(
+            repository
+                .journal_back(i64::MAX, Some("none"), 9)
+                .await
+                .unwrap()
+                .rows
+        ),
         [0; 0]
     );
 }
@@ -142,7 +154,11 @@ async fn knows_whose_a_token_is(database: Database) {
         ("a%", vec![3]),
         ("a\"b", vec![4]),
     ] {
-        let rows = repository.journal_back(i64::MAX, Some(org), 9).await.unwrap();
+        let rows = repository
+            .journal_back(i64::MAX, Some(org), 9)
+            .await
+            .unwrap()
+            .rows;
         let numbers: Vec<i64> = rows.iter().map(|row| row.revision).collect();
         assert_eq!(numbers, expected, "{org}");
         assert!(
@@ -150,7 +166,7 @@ async fn knows_whose_a_token_is(database: Database) {
             "{rows:?}"
         );
     }
-    let newest = repository.journal_back(i64::MAX, None, 2).await.unwrap();
+    let newest = repository.journal_back(i64::MAX, None, 2).await.unwrap().rows;
     assert!(newest.iter().all(|row| row.org().is_none()), "{newest:?}");
 }
 

@@ -1,7 +1,7 @@
 //! What a node remembers of the database besides what its snapshot holds: the policies, tiers and classes of all
 //! orgs, and which hash each key and token has.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -14,8 +14,9 @@ use tollgate_core::Timestamp;
 
 use super::documents::{Document, read_document, read_list};
 use super::key_hashes::KeyHashes;
+use super::tokens::{Token, Tokens};
 use super::{FileSet, KeyDocument};
-use crate::control_plane::role::Role;
+use crate::control_plane::role::token_id;
 use crate::secret::SecretHash;
 
 /// What makes up an org's record besides the org itself.
@@ -23,19 +24,6 @@ pub(super) const OF_AN_ORG: [Kind; 3] = [Kind::Override, Kind::User, Kind::Reset
 
 /// How many entries are read at once.
 const PAGE: i64 = 2_000;
-
-/// A token of the control plane.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
-    /// Its id.
-    pub id: String,
-    /// What it may do.
-    pub role: Role,
-    /// The org it is bound to, for the roles of tenants.
-    pub org: Option<String>,
-    /// From when on it no longer works, in Unix milliseconds.
-    pub expires_ms: Option<i64>,
-}
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Contents {
@@ -48,7 +36,7 @@ pub(super) struct Contents {
     /// The one that is open.
     pub(super) rollout: Option<Rollout>,
     pub(super) eras: Eras,
-    pub(super) tokens: HashMap<SecretHash, Token>,
+    pub(super) tokens: Tokens,
     pub(super) keys: KeyHashes,
     /// How many entries the database holds that are in force in place of the demonstration set.
     pub(super) in_force: usize,
@@ -153,10 +141,7 @@ impl Contents {
             Kind::Rollout => self.take_rollout(id, entry.and_then(document)),
             Kind::Eras => self.eras = entry.map_or_else(Eras::default, eras),
             Kind::EndpointClasses => self.classes = entry.map_or_else(Vec::new, classes),
-            Kind::Token => {
-                self.tokens.retain(|_, token| token.id != id);
-                self.tokens.extend(entry.and_then(token));
-            }
+            Kind::Token => self.tokens.set(id, entry.and_then(token)),
             Kind::Key => {
                 let key = entry.and_then(|entry| KeyDocument::read(&entry.body));
                 let secrets = key.map_or_else(Vec::new, |key| key.compiled(place));
@@ -234,6 +219,8 @@ fn reset(entry: &Entry) -> Option<Reset> {
     Some(Reset {
         policy: id("policyId"),
         who: named.into_iter().flatten().next().unwrap_or(Who::Org),
+        // Those that say nothing of quotas are of a time when they were always emptied, too.
+        quotas: value["quotas"].as_bool().unwrap_or(true),
         epoch: value["epoch"].as_u64()?,
         at: Timestamp::from_nanos(value["at"].as_u64().unwrap_or(0).saturating_mul(1_000_000)),
     })
@@ -246,6 +233,7 @@ fn token(entry: &Entry) -> Option<(SecretHash, Token)> {
         role: value["role"].as_str()?.parse().ok()?,
         org: value["orgId"].as_str().map(str::to_owned),
         expires_ms: value["expiresAt"].as_i64(),
+        maker: value["createdBy"].as_str().and_then(token_id).map(str::to_owned),
     };
     Some((value["hash"].as_str()?.parse().ok()?, token))
 }

@@ -1,11 +1,11 @@
 //! Following what other nodes write.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tollgate_catalog::repository::{Change, Entry, JournalRow, Kind, Place};
+use tollgate_catalog::repository::{Change, Changed, Entry, Kind, Place};
 use tollgate_catalog::snapshot::Snapshot;
 
 use super::contents::{Contents, Held, OF_AN_ORG, matters};
@@ -108,7 +108,7 @@ impl Catalogue {
     /// Puts in force what was written since this node last looked.
     pub async fn catch_up(&self) -> Result<(), CatalogueError> {
         // Writers are not made to wait for a database that does not answer.
-        let rows = self.repository.journal(self.revision(), ROWS).await?;
+        let rows = self.repository.changed_after(self.revision(), ROWS).await?;
         if rows.is_empty() {
             return Ok(());
         }
@@ -117,23 +117,19 @@ impl Catalogue {
     }
 
     pub(super) async fn catch_up_locked(&self, contents: &mut Contents) -> Result<(), CatalogueError> {
-        let rows = self.repository.journal(contents.revision, ROWS).await?;
+        let rows = self.repository.changed_after(contents.revision, ROWS).await?;
         self.take_up(contents, rows).await
     }
 
     /// Takes up rows of the journal, and those that come after them.
-    async fn take_up(
-        &self,
-        contents: &mut Contents,
-        mut rows: Vec<JournalRow>,
-    ) -> Result<(), CatalogueError> {
+    async fn take_up(&self, contents: &mut Contents, mut rows: Vec<Changed>) -> Result<(), CatalogueError> {
         loop {
             let more = i64::try_from(rows.len()).is_ok_and(|read| read >= ROWS);
             rows.retain(|row| row.revision > contents.revision);
             let Some(last) = rows.last() else {
                 return Ok(());
             };
-            let (revision, written_ms) = (last.revision, last.author.at_ms);
+            let (revision, written_ms) = (last.revision, last.at_ms);
             let mut next = contents.clone();
             let mut places = std::mem::take(&mut next.unfit);
             places.extend(rows.into_iter().map(|row| row.place));
@@ -163,7 +159,7 @@ impl Catalogue {
             if !more {
                 return Ok(());
             }
-            rows = self.repository.journal(contents.revision, ROWS).await?;
+            rows = self.repository.changed_after(contents.revision, ROWS).await?;
         }
     }
 
@@ -188,12 +184,14 @@ impl Catalogue {
         let (mut common, mut orgs) = (false, BTreeSet::new());
         let (mut gone, mut there) = (Vec::new(), Vec::new());
         let demonstrated = contents.in_force == 0 && !file.given;
+        let changed: HashMap<&Place, &Change> =
+            changes.iter().map(|change| (&change.place, change)).collect();
         for place in places {
             match place.kind {
                 Kind::Org => drop(orgs.insert(place.id.clone())),
                 kind if OF_AN_ORG.contains(&kind) => drop(orgs.insert(place.org.clone())),
                 kind => {
-                    let entry = match changes.iter().find(|change| change.place == place) {
+                    let entry = match changed.get(&place) {
                         Some(change) => entry_of(change),
                         None => self.repository.get(&place).await?,
                     };

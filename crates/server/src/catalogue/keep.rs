@@ -87,7 +87,7 @@ async fn changed_since(
 ) -> Result<(i64, Vec<State>), RepositoryError> {
     let mut changed = BTreeMap::new();
     loop {
-        let rows = repository.journal(revision, ROWS).await?;
+        let rows = repository.changed_after(revision, ROWS).await?;
         let more = i64::try_from(rows.len()).is_ok_and(|read| read >= ROWS);
         for row in rows {
             revision = row.revision;

@@ -22,19 +22,33 @@ pub struct KeyDocument {
     pub expires_ms: Option<i64>,
     /// The secret's hash.
     pub hash: SecretHash,
-    /// The hash of the secret before it was rotated, and until when that one still works.
-    pub former: Option<(SecretHash, Option<i64>)>,
+    /// The secrets before it was rotated that may still work, the newest first.
+    pub formers: Vec<FormerSecret>,
+}
+
+/// A secret that a key had before it was rotated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FormerSecret {
+    /// Its hash.
+    pub hash: SecretHash,
+    /// From when on it no longer works.
+    pub until_ms: Option<i64>,
 }
 
 impl KeyDocument {
     /// The JSON that is stored.
     pub fn to_json(&self) -> Value {
         let mut document = self.shown();
-        // All under one name: the journal leaves out what is called a hash.
+        let former =
+            |former: &FormerSecret| json!({"hash": former.hash.to_string(), "until": former.until_ms});
+        let newest = self.formers.first();
+        // All under one name: the journal leaves out what is called a hash. The newest of the former ones stands apart, too,
+        // for versions that know of no other.
         document["hash"] = json!({
             "present": self.hash.to_string(),
-            "former": self.former.map(|(hash, _)| hash.to_string()),
-            "formerUntil": self.former.and_then(|(_, until)| until),
+            "former": newest.map(|former| former.hash.to_string()),
+            "formerUntil": newest.and_then(|former| former.until_ms),
+            "formers": self.formers.iter().map(former).collect::<Value>(),
         });
         document
     }
@@ -47,6 +61,7 @@ impl KeyDocument {
             "prefix": self.prefix,
             "createdAt": self.created_ms,
             "expiresAt": self.expires_ms,
+            "formerSecretsUntil": self.formers.iter().filter_map(|former| former.until_ms).max(),
         })
     }
 
@@ -54,7 +69,21 @@ impl KeyDocument {
     pub fn read(body: &str) -> Option<Self> {
         let value: Value = serde_json::from_str(body).ok()?;
         let hash = &value["hash"];
-        let former = hash["former"].as_str().and_then(|former| former.parse().ok());
+        let former = |hash: &Value, until: &Value| {
+            Some(FormerSecret {
+                hash: hash.as_str()?.parse().ok()?,
+                until_ms: until.as_i64(),
+            })
+        };
+        let formers = match hash["formers"].as_array() {
+            Some(all) => all
+                .iter()
+                .filter_map(|one| former(&one["hash"], &one["until"]))
+                .collect(),
+            None => former(&hash["former"], &hash["formerUntil"])
+                .into_iter()
+                .collect(),
+        };
         Some(Self {
             app: value["appId"].as_str()?.to_owned(),
             test: value["environment"] == "test",
@@ -62,13 +91,15 @@ impl KeyDocument {
             created_ms: value["createdAt"].as_i64()?,
             expires_ms: value["expiresAt"].as_i64(),
             hash: hash["present"].as_str()?.parse().ok()?,
-            former: former.map(|former| (former, hash["formerUntil"].as_i64())),
+            formers,
         })
     }
 
     /// The key as a snapshot knows it: once for each secret that still works.
     pub(super) fn compiled(&self, place: &Place) -> Vec<ApiKey> {
-        let secrets = [Some((self.hash, self.expires_ms)), self.former];
+        let present = (self.hash, self.expires_ms);
+        let formers = self.formers.iter().map(|former| (former.hash, former.until_ms));
+        let secrets = std::iter::once(present).chain(formers);
         let compiled = |(hash, expires_ms): (SecretHash, Option<i64>)| ApiKey {
             hash: hash.bytes(),
             org: place.org.as_str().into(),
@@ -79,6 +110,6 @@ impl KeyDocument {
             expires: expires_ms
                 .map(|at| Timestamp::from_millis(at.max(0).unsigned_abs()).unwrap_or_default()),
         };
-        secrets.into_iter().flatten().map(compiled).collect()
+        secrets.map(compiled).collect()
     }
 }

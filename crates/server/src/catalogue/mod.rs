@@ -19,10 +19,11 @@ mod mirror;
 mod of_file;
 mod references;
 mod rollouts;
+mod shards;
+mod tokens;
 mod whole;
 mod write;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -37,11 +38,11 @@ use crate::engine::Engine;
 use crate::metrics::Metrics;
 use crate::secret::SecretHash;
 
-pub use contents::Token;
 pub use disk::Disk;
 pub use documents::{TierName, read_document, read_list};
-pub use keys::KeyDocument;
+pub use keys::{FormerSecret, KeyDocument};
 pub use mirror::Mirror;
+pub use tokens::{Token, Tokens};
 pub use whole::Kept;
 pub use write::{Outcome, Turn, WriteError};
 
@@ -56,7 +57,7 @@ pub struct Catalogue {
     metrics: Arc<Metrics>,
     /// What is known of the database. Whoever changes the snapshot holds it, so that changes come one by one.
     contents: Mutex<Contents>,
-    tokens: ArcSwap<HashMap<SecretHash, Token>>,
+    tokens: ArcSwap<Tokens>,
     /// What the policy file says; of no use without one.
     file: ArcSwap<FileSet>,
     /// The revision that is in force, for whoever waits for another.
@@ -185,7 +186,12 @@ impl Catalogue {
 
     /// The token of a secret.
     pub fn token(&self, hash: &SecretHash) -> Option<Token> {
-        self.tokens.load().get(hash).cloned()
+        self.tokens.load().of(hash).cloned()
+    }
+
+    /// The tokens that are in force here.
+    pub fn tokens(&self) -> Arc<Tokens> {
+        self.tokens.load_full()
     }
 
     /// The number of the last change that is in force here.

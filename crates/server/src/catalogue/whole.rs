@@ -14,9 +14,6 @@ use super::copy::{CopyError, Filed, copy};
 use super::disk::{Disk, Extent};
 use super::{CatalogueError, FileSet};
 
-/// How many rows of the journal tell whether the catalogue was ever used.
-const ROWS: i64 = 1_000;
-
 pub(super) struct Whole {
     pub(super) contents: Contents,
     pub(super) archive: Arc<OrgsOnDisk>,
@@ -74,8 +71,7 @@ impl Whole {
         let copied = copied.await?;
         contents.revision = copied.extent.revision;
         // What once held policies is not taken for a new one because they were deleted.
-        let rows = repository.journal(0, ROWS).await?;
-        contents.in_force += orgs + rows.iter().filter(|row| matters(row.place.kind)).count();
+        contents.in_force += orgs + usize::from(repository.was_used().await?);
         Ok(Self {
             contents,
             filed,

@@ -9,7 +9,7 @@ use tollgate_catalog::document::Problems;
 use tollgate_catalog::repository::{Author, Change, Once, RepositoryError, Written};
 
 use super::contents::Contents;
-use super::{Catalogue, CatalogueError};
+use super::{Catalogue, CatalogueError, Tokens};
 use super::{references, rollouts};
 use crate::clock;
 
@@ -93,6 +93,11 @@ impl Catalogue {
 }
 
 impl Turn<'_> {
+    /// The tokens there are.
+    pub fn tokens(&self) -> &Tokens {
+        &self.contents.tokens
+    }
+
     /// Writes some changes, all or none: compiled with all the rest before they are committed. What is done `once`
     /// only is written together with its answer.
     pub async fn commit(

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use super::ControlPlane;
 use super::ask::now_ms;
 use super::limits::{Arrival, Limited};
-use super::role::{Caller, Refusal, Role};
+use super::role::{Caller, Refusal, Role, token_actor};
 use crate::answer::Problem;
 use crate::issuer::Issuer;
 use crate::secret::{SecretHash, well_formed};
@@ -56,6 +56,7 @@ impl ControlPlane {
                 actor: "admin-token".to_owned(),
                 role: Role::PlatformAdmin,
                 org: None,
+                until_ms: None,
             });
         }
         if let Some(oidc) = self.oidc.as_ref().filter(|_| Issuer::resembles(token)) {
@@ -67,9 +68,10 @@ impl ControlPlane {
             .filter(|known| known.expires_ms.is_none_or(|at| now_ms() < at));
         let known = known.ok_or_else(|| Problem::unauthorized("The token is not known."))?;
         Ok(Caller {
-            actor: format!("token:{}", known.id),
+            actor: token_actor(&known.id),
             role: known.role,
             org: known.org,
+            until_ms: known.expires_ms,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! What the routes of the control plane answer with.
 
-use axum::http::header::ETAG;
+use axum::http::header::{CACHE_CONTROL, ETAG};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
 use serde_json::{Map, Value};
@@ -25,6 +25,10 @@ impl IntoResponse for Answer {
         } else {
             (self.status, Json(self.body)).into_response()
         };
+        // Secrets are shown in some, and all are for their caller alone.
+        response
+            .headers_mut()
+            .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(etag) = self
             .revision
             .and_then(|revision| HeaderValue::from_str(&etag(revision)).ok())
@@ -84,7 +88,7 @@ pub(super) fn presentable(mut document: Value) -> Value {
         return document;
     };
     members.remove("hash");
-    for name in ["createdAt", "expiresAt"] {
+    for name in ["createdAt", "expiresAt", "formerSecretsUntil"] {
         let at = members.get(name).and_then(Value::as_i64);
         if let Some(at) = at.and_then(|at| jiff::Timestamp::from_millisecond(at).ok()) {
             members.insert(name.to_owned(), at.to_string().into());

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -9,6 +10,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use tollgate_catalog::repository::{Author, Claimed};
 
 use super::ControlPlane;
@@ -22,6 +24,9 @@ use crate::clock;
 /// How many items a list holds unless asked otherwise, and at most.
 pub(super) const PAGE: i64 = 100;
 pub(super) const MAX_PAGE: i64 = 1_000;
+
+/// How long a body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A request of a known caller.
 pub(super) struct Ask {
@@ -73,9 +78,14 @@ impl FromRequest<Arc<ControlPlane>> for Ask {
             Some(id) => id.to_owned(),
             None => format!("{:016x}", getrandom::u64().unwrap_or_default()),
         };
-        let body = Bytes::from_request(request, plane)
-            .await
-            .map_err(|_| Problem::too_large("The body is longer than 1 MiB."))?;
+        let body = timeout(BODY_TIMEOUT, Bytes::from_request(request, plane)).await;
+        let body = body.map_err(|_| Problem {
+            status: 408,
+            error: "request_timeout",
+            title: "Request timeout",
+            detail: "The body took too long to arrive.".into(),
+        })?;
+        let body = body.map_err(|_| Problem::too_large("The body is longer than 1 MiB."))?;
         Ok(Self {
             plane: plane.clone(),
             caller,

@@ -1,19 +1,20 @@
 //! `/v1/audit`: who changed what and when, before and after.
 
 use axum::body::Body;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tollgate_catalog::model::check_id;
-use tollgate_catalog::repository::{JournalRow, Repository, RepositoryError};
+use tollgate_catalog::repository::{JournalRow, Page, Repository, RepositoryError};
 
 use super::answer::{Answer, Answered, listed, presentable};
 use super::ask::{Ask, Path};
 use super::openapi::{of, replies};
 use super::route::{Group, Route};
 use super::rule::Rule;
+use super::sight::Sight;
 use crate::answer::Problem;
 use crate::catalogue::WriteError;
 
@@ -124,10 +125,13 @@ async fn page(ask: &Ask, org: Option<&str>, (before, limit): (i64, i64)) -> Answ
         .repository()
         .journal_back(before, org, limit)
         .await;
-    let rows = rows.map_err(WriteError::from)?;
-    let full = i64::try_from(rows.len()).is_ok_and(|rows| rows == limit);
-    let next = rows.last().filter(|_| full).map(|row| row.revision.to_string());
-    Ok(listed(rows.iter().map(shown).collect(), next))
+    let Page { rows, more } = rows.map_err(WriteError::from)?;
+    let next = rows.last().filter(|_| more).map(|row| row.revision.to_string());
+    let sight = Sight::of(ask);
+    Ok(listed(
+        rows.iter().filter_map(|row| seen(row, &sight)).collect(),
+        next,
+    ))
 }
 
 /// All changes up to now, oldest first. They are read as fast as the client takes them, so that little of even a long
@@ -135,12 +139,12 @@ async fn page(ask: &Ask, org: Option<&str>, (before, limit): (i64, i64)) -> Answ
 async fn export(ask: &Ask, org: Option<&str>) -> Result<Response, Problem> {
     let repository = ask.plane.catalogue.repository().clone();
     let end = repository.head().await.map_err(WriteError::from)?;
-    let org = org.map(str::to_owned);
+    let (org, sight) = (org.map(str::to_owned), Sight::of(ask));
     let (sender, pages) = mpsc::channel(1);
     tokio::spawn(async move {
         let mut after = 0;
         while after < end {
-            let page = lines_after(&repository, after, org.as_deref()).await;
+            let page = lines_after(&repository, after, org.as_deref(), &sight).await;
             let lines = match page {
                 Ok((_, last)) if last == after => return,
                 Ok((lines, last)) => {
@@ -160,7 +164,8 @@ async fn export(ask: &Ask, org: Option<&str>) -> Result<Response, Problem> {
         }
     });
     let lines = Body::from_stream(ReceiverStream::new(pages));
-    Ok(([(CONTENT_TYPE, "application/jsonl")], lines).into_response())
+    let headers = [(CONTENT_TYPE, "application/jsonl"), (CACHE_CONTROL, "no-store")];
+    Ok((headers, lines).into_response())
 }
 
 /// A page of the journal as lines, of all orgs or of one, and the number of its last row.
@@ -168,16 +173,26 @@ async fn lines_after(
     repository: &Repository,
     mut after: i64,
     org: Option<&str>,
+    sight: &Sight,
 ) -> Result<(String, i64), RepositoryError> {
     let mut lines = String::new();
     for row in repository.journal(after, ROWS).await? {
         after = row.revision;
-        if org.is_none() || row.org().as_deref() == org {
-            lines.push_str(&shown(&row).to_string());
+        let meant = org.is_none() || row.org().as_deref() == org;
+        if let Some(row) = meant.then(|| seen(&row, sight)).flatten() {
+            lines.push_str(&row.to_string());
             lines.push('\n');
         }
     }
     Ok((lines, after))
+}
+
+/// A row as it is shown to somebody, if it is.
+fn seen(row: &JournalRow, sight: &Sight) -> Option<Value> {
+    let shown = shown(row);
+    let sees = |side: &Value| side.is_null() || sight.of_change(row.place.kind, side);
+    let seen = sees(&shown["before"]) && sees(&shown["after"]);
+    seen.then_some(shown)
 }
 
 fn shown(row: &JournalRow) -> Value {

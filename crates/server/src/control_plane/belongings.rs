@@ -1,12 +1,16 @@
 //! What goes with an entry that is deleted, since it can't be without it.
 
-use tollgate_catalog::repository::{Change, Kind, Repository};
+use std::collections::BTreeSet;
+
+use tollgate_catalog::repository::{Entry, Kind, Repository};
 
 use crate::answer::Problem;
-use crate::catalogue::{KeyDocument, WriteError};
+use crate::catalogue::{KeyDocument, Tokens, WriteError};
 
 /// How many entries are read at once.
 const PAGE: i64 = 1_000;
+/// How many tokens are asked for by their ids at once.
+const TOKENS: usize = 1_000;
 
 /// Whose belongings.
 pub(super) enum Belongings<'a> {
@@ -21,11 +25,13 @@ pub(super) enum Belongings<'a> {
     },
     /// Of an org: all that is its own.
     OfOrg(&'a str),
+    /// Of a token: those that it made, and those that these made.
+    OfToken(&'a str),
 }
 
 impl Belongings<'_> {
-    /// What takes them away.
-    pub(super) async fn gone(&self, repository: &Repository) -> Result<Vec<Change>, Problem> {
+    /// The entries that go.
+    pub(super) async fn gone(&self, repository: &Repository, tokens: &Tokens) -> Result<Vec<Entry>, Problem> {
         let mut gone = Vec::new();
         match self {
             Self::None => {}
@@ -40,11 +46,14 @@ impl Belongings<'_> {
                     take(repository, kind, org, &mut gone, |_| true).await?;
                 }
                 // Left behind, a token would open the next org of this name.
-                let of_org = |body: &str| {
-                    let token = serde_json::from_str::<serde_json::Value>(body);
-                    token.is_ok_and(|token| token["orgId"] == **org)
-                };
-                take(repository, Kind::Token, "", &mut gone, of_org).await?;
+                let own: BTreeSet<String> = tokens.of_org(org, "").map(str::to_owned).collect();
+                let made = tokens.descendants(own.iter().cloned());
+                take_tokens(repository, own.union(&made), &mut gone).await?;
+            }
+            Self::OfToken(id) => {
+                let mut made = tokens.descendants([(*id).to_owned()]);
+                made.remove(*id);
+                take_tokens(repository, made.iter(), &mut gone).await?;
             }
         }
         Ok(gone)
@@ -55,7 +64,7 @@ async fn take(
     repository: &Repository,
     kind: Kind,
     org: &str,
-    gone: &mut Vec<Change>,
+    gone: &mut Vec<Entry>,
     belongs: impl Fn(&str) -> bool,
 ) -> Result<(), Problem> {
     let mut after = String::new();
@@ -66,10 +75,19 @@ async fn take(
             return Ok(());
         };
         after.clone_from(&last.place.id);
-        let own = page.into_iter().filter(|entry| belongs(&entry.body));
-        gone.extend(own.map(|entry| Change {
-            place: entry.place,
-            body: None,
-        }));
+        gone.extend(page.into_iter().filter(|entry| belongs(&entry.body)));
     }
+}
+
+async fn take_tokens<'i>(
+    repository: &Repository,
+    ids: impl Iterator<Item = &'i String>,
+    gone: &mut Vec<Entry>,
+) -> Result<(), Problem> {
+    let ids: Vec<&str> = ids.map(String::as_str).collect();
+    for some in ids.chunks(TOKENS) {
+        let entries = repository.some(Kind::Token, "", some).await;
+        gone.extend(entries.map_err(WriteError::from)?);
+    }
+    Ok(())
 }

@@ -12,12 +12,15 @@ use super::lists::{list_some, within};
 use super::route::{Group, Route};
 use super::rule::Rule;
 use crate::answer::Problem;
-use crate::catalogue::{KeyDocument, WriteError};
+use crate::catalogue::{FormerSecret, KeyDocument, WriteError};
 use crate::secret::{Secret, SecretHash, SecretKind, shown_prefix};
 
 /// How long a rotated key goes on to work unless told otherwise, and at most.
 const OVERLAP_MS: i64 = 24 * 3_600_000;
 pub(super) const MAX_OVERLAP_MS: i64 = 30 * OVERLAP_MS;
+
+/// How many secrets before its present one a key may have that still work.
+const MAX_FORMERS: usize = 4;
 
 /// The routes of this file.
 pub(super) fn group() -> Group {
@@ -44,7 +47,10 @@ pub(super) fn group() -> Group {
                 "rotateKey",
                 "Make a new secret for a key",
             )
-            .says("The old secret goes on to work for a while, as the same key.")
+            .says(
+                "The old secret goes on to work for a while, as the same key, and so do those before it until their \
+                 promised time: at most four (409). With an `overlapMs` of 0 all of them end at once.",
+            )
             .by(Rule::WriteOrgThings)
             .may_take("Rotation")
             .makes("KeyMade"),
@@ -100,12 +106,9 @@ pub(super) async fn rotate(Path((org, app, id)): Path<(String, String, String)>,
     }
     ask.once(async {
         let (entry, old) = find(&ask, &org, &app, &id).await?;
-        let ends = now_ms() + overlap;
-        let until = old.expires_ms.map_or(ends, |expires| expires.min(ends));
         let former = Former {
             revision: entry.revision,
-            hash: old.hash,
-            until,
+            secrets: formers(&old, overlap, now_ms())?,
         };
         make(&ask, entry.place, app, old.test, old.expires_ms, Some(former)).await
     })
@@ -122,12 +125,34 @@ pub(super) async fn delete(Path((org, app, id)): Path<(String, String, String)>,
     .await
 }
 
-/// The secret that a key had before it was rotated.
+/// The secrets that still work once a key is rotated: the one it has, and those before it.
+fn formers(old: &KeyDocument, overlap: i64, now: i64) -> Result<Vec<FormerSecret>, Problem> {
+    if overlap == 0 {
+        return Ok(Vec::new());
+    }
+    let ends = now + overlap;
+    let last = FormerSecret {
+        hash: old.hash,
+        until_ms: Some(old.expires_ms.map_or(ends, |expires| expires.min(ends))),
+    };
+    let works = |former: &&FormerSecret| former.until_ms.is_none_or(|until| now < until);
+    let earlier = old.formers.iter().filter(works).copied();
+    let all: Vec<FormerSecret> = std::iter::once(last).chain(earlier).collect();
+    if all.len() > MAX_FORMERS {
+        return Err(Problem::conflict(format!(
+            "The key has {MAX_FORMERS} former secrets that still work. Wait until one has ended, or end them all with an \
+             `overlapMs` of 0."
+        )));
+    }
+    Ok(all)
+}
+
+/// What a key was before it was rotated.
 struct Former {
-    /// The revision at which the key had it.
+    /// The revision at which it was.
     revision: i64,
-    hash: SecretHash,
-    until: i64,
+    /// Its secrets that still work.
+    secrets: Vec<FormerSecret>,
 }
 
 struct Wish {
@@ -190,7 +215,9 @@ async fn make(
         created_ms: now_ms(),
         expires_ms,
         hash: SecretHash::of(secret.expose()),
-        former: former.as_ref().map(|former| (former.hash, Some(former.until))),
+        formers: former
+            .as_ref()
+            .map_or_else(Vec::new, |former| former.secrets.clone()),
     };
     // Two that make or rotate the same key at once must not both be told a secret, nor may a key come back that
     // was revoked meanwhile.

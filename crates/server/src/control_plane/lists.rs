@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tollgate_catalog::repository::{Entry, Kind, Place};
+use tollgate_catalog::repository::{Entry, Kind, MAX_PAGE_BYTES, Page, Place};
 
 use super::answer::{Answered, listed};
 use super::ask::Ask;
@@ -31,23 +31,60 @@ pub(super) async fn list(
     of_file: BTreeMap<String, Value>,
     show: impl Fn(&Entry) -> Value,
 ) -> Answered {
+    list_seen(ask, kind, org, of_file, |entry| Some(show(entry))).await
+}
+
+/// The same without entries that are not shown. A page may have fewer for that, or none, and go on.
+pub(super) async fn list_seen(
+    ask: &Ask,
+    kind: Kind,
+    org: &str,
+    of_file: BTreeMap<String, Value>,
+    show: impl Fn(&Entry) -> Option<Value>,
+) -> Answered {
     let (after, limit) = ask.page()?;
     let repository = ask.plane.catalogue.repository();
-    let entries = repository
-        .list(kind, org, after, limit)
+    let Page { rows, more } = repository
+        .list_page(kind, org, after, limit)
         .await
         .map_err(WriteError::from)?;
-    let mut all: BTreeMap<String, Value> = entries
+    // What comes after the last that was read is for the next page.
+    let end = rows.last().filter(|_| more).map(|entry| entry.place.id.clone());
+    let mut all: BTreeMap<String, Value> = rows
         .iter()
-        .map(|entry| (entry.place.id.clone(), show(entry)))
+        .filter_map(|entry| Some((entry.place.id.clone(), show(entry)?)))
         .collect();
-    let later = of_file.into_iter().filter(|(id, _)| id.as_str() > after);
+    let later = of_file.into_iter().filter(|(id, _)| {
+        let within = end.as_ref().is_none_or(|end| id <= end);
+        id.as_str() > after && within
+    });
     all.extend(later);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = all.len() > limit || i64::try_from(entries.len()).unwrap_or(0) == limit_of(limit);
+    let full = all.len() > limit;
     let page: Vec<(String, Value)> = all.into_iter().take(limit).collect();
-    let next = page.last().filter(|_| more).map(|(id, _)| id.clone());
+    let next = match page.last() {
+        Some((id, _)) if full => Some(id.clone()),
+        _ => end,
+    };
     Ok(listed(page.into_iter().map(|(_, value)| value).collect(), next))
+}
+
+/// A page of an org's tokens, which are looked up: it costs what is on it, and says nothing of how many others have.
+pub(super) async fn list_tokens(ask: &Ask, org: &str, show: impl Fn(&Entry) -> Value) -> Answered {
+    let (after, limit) = ask.page()?;
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    let tokens = ask.plane.catalogue.tokens();
+    let mut ids = tokens.of_org(org, after);
+    let wanted: Vec<&str> = ids.by_ref().take(limit).collect();
+    let next = ids.next().and(wanted.last().map(|last| (*last).to_owned()));
+    let entries = ask
+        .plane
+        .catalogue
+        .repository()
+        .some(Kind::Token, "", &wanted)
+        .await;
+    let entries = entries.map_err(WriteError::from)?;
+    Ok(listed(entries.iter().map(show).collect(), next))
 }
 
 /// A page of those entries that are shown at all.
@@ -58,24 +95,24 @@ pub(super) async fn list_some(
     show: impl Fn(&Entry) -> Option<Value>,
 ) -> Answered {
     let (after, limit) = ask.page()?;
-    let (mut after, mut items) = (after.to_owned(), Vec::new());
+    let (mut after, mut items, mut bytes) = (after.to_owned(), Vec::new(), 0);
     loop {
         let repository = ask.plane.catalogue.repository();
-        let page = repository.list(kind, org, &after, limit).await;
+        let page = repository.list_page(kind, org, &after, limit).await;
         let page = page.map_err(WriteError::from)?;
-        let Some(last) = page.last() else {
-            return Ok(listed(items, None));
-        };
-        after.clone_from(&last.place.id);
-        for entry in &page {
-            items.extend(show(entry));
-            if i64::try_from(items.len()).unwrap_or(limit) >= limit {
+        for entry in &page.rows {
+            if let Some(item) = show(entry) {
+                items.push(item);
+                bytes += i64::try_from(entry.body.len()).unwrap_or(i64::MAX);
+            }
+            let full = i64::try_from(items.len()).unwrap_or(limit) >= limit || bytes >= MAX_PAGE_BYTES;
+            if full {
                 return Ok(listed(items, Some(entry.place.id.clone())));
             }
         }
+        match page.rows.last() {
+            Some(last) if page.more => after.clone_from(&last.place.id),
+            _ => return Ok(listed(items, None)),
+        }
     }
-}
-
-fn limit_of(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -23,8 +23,10 @@ mod lists;
 mod metrics;
 pub mod oidc;
 mod openapi;
+mod org_caps;
 mod orgs;
 mod overrides;
+mod patience;
 mod plan_change;
 mod policies;
 mod quotas;
@@ -34,7 +36,9 @@ pub mod role;
 mod rollouts;
 mod route;
 mod rule;
+mod seats;
 mod server;
+mod sight;
 mod statement;
 mod tiers;
 mod token;
@@ -61,6 +65,7 @@ use route::Group;
 
 pub use limits::Limits;
 pub use oidc::Oidc;
+pub use org_caps::{OrgCapFlags, OrgCaps};
 pub use readiness::Readiness;
 pub use server::serve;
 pub use token::{AdminToken, TokenError};
@@ -77,6 +82,8 @@ pub struct ControlPlane {
     pub oidc: Option<Arc<Oidc>>,
     /// How often it may be asked, unless anything goes.
     pub limits: Option<Arc<Limits>>,
+    /// How much one org may have.
+    pub org_caps: OrgCaps,
     /// What can be changed.
     pub catalogue: Arc<Catalogue>,
     /// The fleet that shares the counters, if there is one.

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use tollgate_catalog::model::Override;
 use tollgate_catalog::repository::{Entry, Kind};
+use tollgate_catalog::snapshot::Snapshot;
 
 use super::answer::{Answer, Answered, document, of_file};
 use super::ask::{Ask, Path, now_ms};
 use super::belongings::Belongings;
-use super::lists::{list, within};
+use super::lists::{list_seen, within};
 use super::orgs;
 use super::route::{Group, Route};
 use super::rule::Rule;
+use super::sight::Sight;
 use crate::answer::Problem;
 use crate::catalogue::{WriteError, read_document};
 
@@ -50,24 +52,42 @@ pub(super) async fn index(Path(org): Path<String>, ask: Ask) -> Answered {
     ask.caller.read_org(&org)?;
     orgs::known(&ask, &org).await?;
     let file = ask.plane.catalogue.file();
-    let own = file.overrides_of(&org).map(|(id, change)| {
+    let (snapshot, sight) = (ask.plane.engine.snapshot_full(), Sight::of(&ask));
+    let own = file.overrides_of(&org).filter_map(|(id, change)| {
         let shown = written(&id, change);
-        (id, shown)
+        let policy = policy_of(&snapshot, change);
+        sight.of_override(policy, &shown).then_some((id, shown))
     });
     let own: BTreeMap<String, Value> = own.collect();
-    list(&ask, Kind::Override, &org, own, shown).await
+    list_seen(&ask, Kind::Override, &org, own, |entry| {
+        let shown = shown(entry);
+        sight
+            .of_override(shown["policyId"].as_str(), &shown)
+            .then_some(shown)
+    })
+    .await
 }
 
 /// One override.
 pub(super) async fn get(Path((org, id)): Path<(String, String)>, ask: Ask) -> Answered {
     ask.caller.read_org(&org)?;
+    let sight = Sight::of(&ask);
     if let Some(change) = ask.plane.catalogue.file().override_of(&org, &id) {
-        return Ok(Answer::ok(written(&id, change)));
+        let shown = written(&id, change);
+        let snapshot = ask.plane.engine.snapshot_full();
+        if !sight.of_override(policy_of(&snapshot, change), &shown) {
+            return Err(Problem::not_found());
+        }
+        return Ok(Answer::ok(shown));
     }
     let place = within(&org, Kind::Override, &id);
     let entry = ask.plane.catalogue.repository().get(&place).await;
     let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
-    Ok(Answer::entry(&entry, shown(&entry)))
+    let shown = shown(&entry);
+    if !sight.of_override(shown["policyId"].as_str(), &shown) {
+        return Err(Problem::not_found());
+    }
+    Ok(Answer::entry(&entry, shown))
 }
 
 /// Makes an override.
@@ -77,11 +97,7 @@ pub(super) async fn post(Path(org): Path<String>, ask: Ask) -> Answered {
     Ask::named(&mut members, "orgId", &org)?;
     let change: Override = read_document(&Value::Object(members.clone())).map_err(WriteError::Problems)?;
     let snapshot = ask.plane.engine.snapshot_full();
-    let policy = match &change.policy {
-        Some(named) => snapshot.has_policy(named).then_some(named.as_str()),
-        None => snapshot.policy_of(&change),
-    };
-    if let Some(policy) = policy {
+    if let Some(policy) = policy_of(&snapshot, &change) {
         if change.changes_nothing() {
             return Err(Problem::unprocessable(format!(
                 "The override changes nothing of the policy `{policy}`: beside which policy and whom it is for, it needs \
@@ -112,6 +128,14 @@ pub(super) async fn delete(Path((org, id)): Path<(String, String)>, ask: Ask) ->
     ask.caller.write_org_plan(&org)?;
     ask.once(ask.delete(&within(&org, Kind::Override, &id), Belongings::None))
         .await
+}
+
+/// The policy that an override is for, if there is one.
+fn policy_of<'a>(snapshot: &'a Snapshot, change: &'a Override) -> Option<&'a str> {
+    match &change.policy {
+        Some(named) => snapshot.has_policy(named).then_some(named.as_str()),
+        None => snapshot.policy_of(change),
+    }
 }
 
 /// Keeps an override that was found by what it carries with the policy it was found for, whatever policies come to

@@ -32,6 +32,8 @@ pub struct Caller {
     pub role: Role,
     /// The org that a tenant belongs to. It means nothing to the other roles.
     pub org: Option<String>,
+    /// When its token ends, in Unix milliseconds; `None` for one that does not.
+    pub until_ms: Option<i64>,
 }
 
 /// How a caller is refused.
@@ -140,9 +142,24 @@ impl Caller {
         allow(self.may_write_org_things(org), Refusal::Forbidden)
     }
 
+    /// The id of the token that it calls with, if it is one of Tollgate's own.
+    pub fn token(&self) -> Option<&str> {
+        token_id(&self.actor)
+    }
+
     fn belongs_to(&self, org: &str) -> bool {
         self.org.as_deref() == Some(org)
     }
+}
+
+/// The actor that stands for a token.
+pub fn token_actor(id: &str) -> String {
+    format!("token:{id}")
+}
+
+/// The id of the token that an actor stands for.
+pub fn token_id(actor: &str) -> Option<&str> {
+    actor.strip_prefix("token:")
 }
 
 impl fmt::Display for Role {
@@ -201,6 +218,7 @@ mod tests {
                     actor: "someone".to_owned(),
                     role,
                     org: org.map(str::to_owned),
+                    until_ms: None,
                 };
                 assert_eq!(rule(&caller), expected, "{caller:?}");
             }
@@ -306,6 +324,7 @@ mod tests {
                     actor: "someone".to_owned(),
                     role,
                     org: own.map(str::to_owned),
+                    until_ms: None,
                 };
                 for (refusal, allowed) in [
                     (caller.read_platform(), caller.may_read_platform()),

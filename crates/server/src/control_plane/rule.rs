@@ -33,6 +33,7 @@ impl Rule {
                 actor: String::new(),
                 role,
                 org: Some("own".to_owned()),
+                until_ms: None,
             };
             let place = match (self.allows(&caller, "other"), self.allows(&caller, "own")) {
                 (true, _) => "everywhere",

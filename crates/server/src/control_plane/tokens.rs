@@ -1,5 +1,7 @@
 //! `/v1/tokens`: who may call the control plane.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::{Entry, Kind};
@@ -8,7 +10,7 @@ use super::answer::{Answer, Answered, document, presentable};
 use super::ask::{Ask, Path, now_ms};
 use super::belongings::Belongings;
 use super::keys::no_randomness;
-use super::lists::{everywhere, list_some};
+use super::lists::{everywhere, list, list_tokens};
 use super::role::Role;
 use super::route::{Group, Route};
 use super::rule::Rule;
@@ -29,24 +31,32 @@ pub(super) fn group() -> Group {
                 .by(Rule::ReadOrg)
                 .lists("Token"),
             Route::post(ALL, post, "postToken", "Make a token and show its secret, once")
-                .says("Nobody makes a token that may do more than their own.")
+                .says(
+                    "Nobody makes a token that may do more than their own, or for longer: one that is made with a token \
+                     that ends, or with a JWT, ends with it unless `expiresAt` is sooner. A later one: 422.",
+                )
                 .by(Rule::MakeTokens)
                 .takes("TokenWritten")
                 .makes("TokenMade"),
             Route::get(ONE, get, "getToken", "Show a token, without its secret")
                 .by(Rule::ReadOrg)
                 .shows("Token"),
-            Route::delete(ONE, delete, "deleteToken", "Revoke a token").by(Rule::MakeTokens),
+            Route::delete(ONE, delete, "deleteToken", "Revoke a token")
+                .says("With it go the tokens that it made, those that these made, and so on, in one step.")
+                .by(Rule::MakeTokens),
         ],
     }
 }
 
 /// The tokens that the caller may see.
 pub(super) async fn index(ask: Ask) -> Answered {
-    list_some(&ask, Kind::Token, "", |entry| {
-        sees(&ask, entry).then(|| shown(entry))
-    })
-    .await
+    match ask.caller.org.as_deref().filter(|_| ask.caller.role.within_org()) {
+        Some(own) => list_tokens(&ask, own, shown).await,
+        None => {
+            ask.caller.read_platform()?;
+            list(&ask, Kind::Token, "", BTreeMap::new(), shown).await
+        }
+    }
 }
 
 /// One token.
@@ -89,6 +99,7 @@ pub(super) async fn post(ask: Ask) -> Answered {
     if !ask.caller.may_make_token(role, org.as_deref()) {
         return Err(Problem::forbidden("Your role does not allow this."));
     }
+    let expires_ms = within_own_time(&ask, expires_ms)?;
     let secret = Secret::make(SecretKind::Token).map_err(|_| no_randomness())?;
     let id = format!("{:016x}", getrandom::u64().map_err(|_| no_randomness())?);
     let body = json!({
@@ -129,9 +140,28 @@ pub(super) async fn delete(Path(id): Path<String>, ask: Ask) -> Answered {
         if !may {
             return Err(Problem::forbidden("Your role does not allow this."));
         }
-        ask.delete(&entry.place, Belongings::None).await
+        ask.delete(&entry.place, Belongings::OfToken(&id)).await
     })
     .await
+}
+
+/// When a token ends that this caller makes: no later than the caller's own.
+fn within_own_time(ask: &Ask, wish: Option<i64>) -> Result<Option<i64>, Problem> {
+    let Some(own) = ask.caller.until_ms else {
+        return Ok(wish);
+    };
+    match wish {
+        Some(wish) if wish > own => {
+            let own = jiff::Timestamp::from_millisecond(own).map(|at| at.to_string());
+            Err(Problem::unprocessable(format!(
+                "`expiresAt` is later than the end of your own token, {}: nobody makes a token that outlives theirs.",
+                own.unwrap_or_default()
+            )))
+        }
+        Some(wish) => Ok(Some(wish)),
+        // Further off than an instant can be written is no end.
+        None => Ok(jiff::Timestamp::from_millisecond(own).ok().map(|_| own)),
+    }
 }
 
 async fn find(ask: &Ask, id: &str) -> Result<Entry, Problem> {

@@ -14,6 +14,8 @@ use crate::catalogue::{Outcome, Turn, WriteError};
 
 /// How often a write is tried again after another node was faster.
 const TURNS: usize = 20;
+/// How many changes a trial shows at most. An org may have tens of thousands of things that would go with it.
+const MAX_SHOWN: usize = 1_000;
 
 impl Ask {
     /// Replaces an entry whole, or makes it: 200 or 201.
@@ -48,6 +50,9 @@ impl Ask {
             let before = repository.get(place).await.map_err(WriteError::from)?;
             self.check_conditions(before.as_ref())?;
             allow(before.as_ref())?;
+            if before.is_none() {
+                self.check_room(&turn, place, &body).await?;
+            }
             let change = Change {
                 place: place.clone(),
                 body: Some(body.to_string()),
@@ -70,7 +75,7 @@ impl Ask {
                 Outcome::Behind => {}
                 Outcome::WouldBeWritten => {
                     let change = change_shown(place, before.as_ref(), Some(&body));
-                    return Ok(would_change(&[change]));
+                    return Ok(would_change(&[change], 1));
                 }
                 Outcome::Written(revision) => return Ok(answer(revision)),
             }
@@ -89,11 +94,17 @@ impl Ask {
                 return Err(Problem::not_found());
             }
             self.check_conditions(before.as_ref())?;
-            let mut changes = with.gone(repository).await?;
-            changes.push(Change {
-                place: place.clone(),
-                body: None,
-            });
+            let mut gone = with.gone(repository, turn.tokens()).await?;
+            gone.extend(before);
+            let places = gone.iter().map(|entry| entry.place.clone());
+            let mut changes: Vec<Change> = places.map(|place| Change { place, body: None }).collect();
+            if changes.last().is_none_or(|last| last.place != *place) {
+                // The policy file's own: refused when it is tried.
+                changes.push(Change {
+                    place: place.clone(),
+                    body: None,
+                });
+            }
             let answer = |_| Answer {
                 status: StatusCode::NO_CONTENT,
                 ..Answer::ok(Value::Null)
@@ -101,12 +112,13 @@ impl Ask {
             match self.commit(turn, "", &changes, dry_run, answer).await? {
                 Outcome::Behind => {}
                 Outcome::WouldBeWritten => {
-                    let mut gone = Vec::new();
-                    for change in &changes {
-                        let before = repository.get(&change.place).await.map_err(WriteError::from)?;
-                        gone.push(change_shown(&change.place, before.as_ref(), None));
-                    }
-                    return Ok(would_change(&gone));
+                    let shown = gone
+                        .iter()
+                        .map(|entry| change_shown(&entry.place, Some(entry), None));
+                    return Ok(would_change(
+                        &shown.take(MAX_SHOWN).collect::<Vec<_>>(),
+                        gone.len(),
+                    ));
                 }
                 Outcome::Written(revision) => return Ok(answer(revision)),
             }
@@ -144,7 +156,7 @@ impl Ask {
                         let before = repository.get(&change.place).await.map_err(WriteError::from)?;
                         shown.push(change_shown(&change.place, before.as_ref(), body.as_ref()));
                     }
-                    return Ok(would_change(&shown));
+                    return Ok(would_change(&shown, shown.len()));
                 }
                 Outcome::Written(revision) => return Ok(answer(revision)),
             }
@@ -166,6 +178,9 @@ impl Ask {
             claimed,
             answer: &answer,
         });
+        if self.caller.token().is_some_and(|id| !turn.tokens().has(id)) {
+            return Err(Problem::unauthorized("The token was revoked meanwhile."));
+        }
         let author = self.author(why);
         Ok(turn.commit(&author, changes, dry_run, once.as_ref()).await?)
     }
@@ -206,8 +221,8 @@ fn reason(body: &Value) -> &str {
     body["reason"].as_str().unwrap_or_default()
 }
 
-fn would_change(changes: &[Value]) -> Answer {
-    Answer::ok(json!({"dryRun": true, "changes": changes}))
+fn would_change(changes: &[Value], of: usize) -> Answer {
+    Answer::ok(json!({"dryRun": true, "changes": changes, "total": of}))
 }
 
 pub(super) fn change_shown(place: &Place, before: Option<&Entry>, after: Option<&Value>) -> Value {

@@ -38,8 +38,12 @@ pub(super) fn check_times(claims: &Map<String, Value>, now: i64) -> Result<(), R
 
 /// When a token's time is over, in Unix seconds.
 pub(crate) fn ends(claims: &Map<String, Value>) -> i64 {
-    let expires = claims.get("exp").and_then(seconds).unwrap_or(0);
-    expires.saturating_add(LEEWAY)
+    expires(claims).saturating_add(LEEWAY)
+}
+
+/// When a token says that its time is over, in Unix seconds.
+pub(crate) fn expires(claims: &Map<String, Value>) -> i64 {
+    claims.get("exp").and_then(seconds).unwrap_or(0)
 }
 
 /// A time as tokens have it: seconds, of which some issuers write fractions.

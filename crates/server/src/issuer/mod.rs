@@ -28,7 +28,7 @@ use source::Source;
 use token::Token;
 
 pub(crate) use claim::{found, well_formed};
-pub(crate) use claims::ends;
+pub(crate) use claims::{ends, expires};
 pub use follow::follow;
 pub(crate) use refused::Refused;
 

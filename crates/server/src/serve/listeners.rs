@@ -38,9 +38,3 @@ impl Listeners {
 fn bind(name: &str, address: SocketAddr) -> Result<TcpListener, String> {
     TcpListener::bind(address).map_err(|error| format!("--{name}: could not bind {address}: {error}"))
 }
-
-/// The same for an asynchronous server.
-pub(super) fn listener(listener: TcpListener) -> std::io::Result<tokio::net::TcpListener> {
-    listener.set_nonblocking(true)?;
-    tokio::net::TcpListener::from_std(listener)
-}

@@ -38,7 +38,7 @@ use data_dir::DataDir;
 use database::open_database;
 use ending::until_end;
 use fronts::serve_workers;
-use listeners::{Listeners, listener};
+use listeners::Listeners;
 use reload::Reload;
 use signals::{Hangup, Signals};
 use sweeps::{org_cap, sweep, sweep_charges, sweep_counters};
@@ -163,6 +163,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         token,
         oidc,
         limits: admin_limits,
+        org_caps: settings.org_caps,
         catalogue: catalogue.clone(),
         fleet: fleet.clone(),
         region: settings.region.clone(),
@@ -173,12 +174,8 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         },
     });
     look_after(&control_plane, &data_plane, &stopped);
-    let admin = tokio::spawn(control_plane::serve(
-        listener(listeners.admin).map_err(fail)?,
-        control_plane,
-        handshakes,
-        stopped.clone(),
-    ));
+    let admin = control_plane::serve(listeners.admin, control_plane, handshakes, stopped.clone());
+    let admin = admin.map_err(fail)?;
     sweep_counters(&engine, &stopped);
     sweep_charges(reservations, keys, &stopped);
     if let Some(path) = settings.policies.clone() {

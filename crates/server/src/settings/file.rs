@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tollgate_catalog::document::{Fields, Node, Problems, Value, parse_yaml};
 
 use super::Flags;
+use crate::control_plane::OrgCapFlags;
 use crate::control_plane::oidc::OidcFlags;
 use crate::data_plane::JwtFlags;
 use crate::tls::TlsFlags;
@@ -84,6 +85,13 @@ pub(super) fn read(path: &Path) -> Result<Flags, String> {
     flags.max_org_waiting = number("max-org-waiting");
     flags.max_org_rate = number("max-org-rate");
     flags.threads = number("threads");
+    flags.org_caps = OrgCapFlags {
+        max_org_apps: number("max-org-apps"),
+        max_org_keys: number("max-org-keys"),
+        max_org_tokens: number("max-org-tokens"),
+        max_org_overrides: number("max-org-overrides"),
+        max_org_users: number("max-org-users"),
+    };
     let mut small = |name| {
         let number = fields.whole(name, u32::MAX.into(), &mut problems);
         number.and_then(|number| u32::try_from(number).ok())

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::control_plane::OrgCapFlags;
 use crate::control_plane::oidc::OidcFlags;
 use crate::data_plane::{JwtFlags, RequiredIdentity};
 use crate::tls::TlsFlags;
@@ -49,6 +50,9 @@ pub struct Flags {
     /// Limit the control plane itself by this policy file, or not at all: off [default: built-in limits]
     #[arg(long, env = "TOLLGATE_ADMIN_LIMITS", value_name = "FILE|off")]
     pub admin_limits: Option<PathBuf>,
+    /// How much one org may have
+    #[command(flatten)]
+    pub org_caps: OrgCapFlags,
     /// Decide only for callers that send this token in `X-Tollgate-Token`; several stand with commas between them
     #[arg(
         long,
@@ -190,6 +194,7 @@ impl Flags {
             oidc: self.oidc.over(file.oidc),
             jwt: self.jwt.over(file.jwt),
             admin_limits: self.admin_limits.or(file.admin_limits),
+            org_caps: self.org_caps.over(file.org_caps),
             data_token: self.data_token.or(file.data_token),
             database: self.database.or(file.database),
             redis: self.redis.or(file.redis),

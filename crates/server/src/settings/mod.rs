@@ -14,6 +14,7 @@ use tollgate_counters::redis::Address;
 use tollgate_counters::shared::PATIENCE;
 
 use crate::answer::HeaderStyles;
+use crate::control_plane::OrgCaps;
 use crate::control_plane::limits::AdminLimits;
 use crate::control_plane::oidc::OidcSettings;
 use crate::data_plane::{DataTokens, JwtSettings, RequiredIdentity};
@@ -47,6 +48,8 @@ pub struct Settings {
     pub jwt: Option<JwtSettings>,
     /// How often the control plane may be asked.
     pub admin_limits: AdminLimits,
+    /// How much one org may have.
+    pub org_caps: OrgCaps,
     /// The tokens of which callers of the data plane must show one.
     pub data_tokens: Option<DataTokens>,
     /// Where the catalogue is kept.
@@ -122,6 +125,7 @@ impl Settings {
             oidc: flags.oidc.settings()?,
             jwt: flags.jwt.settings()?,
             admin_limits: flags.admin_limits.into(),
+            org_caps: flags.org_caps.caps(),
             data_tokens: match flags.data_token {
                 Some(list) => Some(
                     list.parse()

@@ -86,7 +86,6 @@ const HANDOVER: usize = 256;
 
 impl Server {
     /// Serves on a bound listener until `stop` turns true, over TLS if there is something that makes handshakes.
-    /// Must be called within a runtime, which accepts.
     pub fn start<P: Protocol>(
         listener: TcpListener,
         threads: usize,
@@ -96,7 +95,13 @@ impl Server {
         stop: &watch::Receiver<bool>,
     ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
+        let doorkeeper = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let listener = {
+            let _within = doorkeeper.enter();
+            tokio::net::TcpListener::from_std(listener)?
+        };
         let mut workers = Vec::new();
         let mut senders = Vec::new();
         for number in 0..threads.max(1) {
@@ -124,7 +129,10 @@ impl Server {
             turns_away: limits.turns_away,
             handshakes: handshakes.map(|handshakes| (P::ADDRESS, handshakes)),
         };
-        tokio::spawn(door.keep(stop.clone()));
+        // On a thread of its own: whatever keeps the control plane's busy, connections are accepted.
+        let stop = stop.clone();
+        let thread = std::thread::Builder::new().name(format!("{}-door", P::ADDRESS.name()));
+        thread.spawn(move || doorkeeper.block_on(door.keep(stop)))?;
         Ok(Self { workers })
     }
 

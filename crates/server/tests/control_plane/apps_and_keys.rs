@@ -1,6 +1,6 @@
 //! `/v1/orgs/{orgId}/apps` and the keys below: what a secret stands for, and that nobody sees it twice.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::common::server::applied;
 use crate::common::{Admin, Server, wait_for};
@@ -260,4 +260,35 @@ fn a_secret_is_shown_once_and_then_nowhere() {
             );
         }
     }
+}
+
+#[test]
+fn a_rotation_says_how_long_former_secrets_work_and_keeps_its_promise() {
+    let (server, admin) = golden();
+    admin.set("/v1/orgs/acme/apps/web", &json!({}));
+    let (id, first) = admin.key("acme", "web", "live");
+    let target = format!("/v1/orgs/acme/apps/web/keys/{id}");
+    let rotate = |overlap: u64| admin.post(&format!("{target}/rotate"), &json!({"overlapMs": overlap}));
+    let works = |secret: &str| server.check(&json!({"apiKey": secret, "cost": 0})).status == 200;
+    assert_eq!(admin.get(&target).expect(200)["formerSecretsUntil"], Value::Null);
+    let rotated = rotate(3_600_000).expect(201);
+    let until = rotated["formerSecretsUntil"].as_str().unwrap().to_owned();
+    until.parse::<jiff::Timestamp>().unwrap();
+    assert_eq!(admin.get(&target).expect(200)["formerSecretsUntil"], until);
+    assert_eq!(
+        admin.items("/v1/audit?limit=1")[0]["after"]["formerSecretsUntil"],
+        until
+    );
+    // A second rotation takes nothing back of what the first has promised.
+    let second = rotated["secret"].as_str().unwrap().to_owned();
+    rotate(60_000).expect(201);
+    assert!(works(&first) && works(&second));
+    rotate(60_000).expect(201);
+    rotate(60_000).expect(201);
+    let said = rotate(60_000).problem(409);
+    assert!(said.contains("overlapMs"), "{said}");
+    // All end at once when that is what is wanted.
+    let last = rotate(0).expect(201);
+    assert_eq!(last["formerSecretsUntil"], Value::Null);
+    assert!(!works(&first) && !works(&second) && works(last["secret"].as_str().unwrap()));
 }

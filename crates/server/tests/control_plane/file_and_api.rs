@@ -315,7 +315,7 @@ fn an_org_that_the_file_only_has_overrides_for_is_there() {
     server.denied(&web);
     let used = &admin.items("/v1/orgs/initech/quotas");
     assert_eq!(used.len(), 2, "{used:?}");
-    let reset = json!({"reason": "a trial"});
+    let reset = json!({"reason": "a trial", "quotas": true});
     admin
         .post("/v1/orgs/initech/ratelimit/reset", &reset)
         .problem(404);

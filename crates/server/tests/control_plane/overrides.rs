@@ -232,3 +232,59 @@ fn it_stays_with_the_policy_it_was_found_for() {
         .post(OVERRIDES, &json!({"scope": "org", "window": "1h", "limit": 6}))
         .problem(422);
 }
+
+#[test]
+fn a_tenant_sees_no_override_of_what_is_hidden_from_it() {
+    let (server, admin) = golden();
+    let mut hidden = hourly("secret", "*", "org", 50);
+    hidden["expose"] = json!(false);
+    admin.set(POLICIES, &hidden);
+    let mut tried = hourly("tried", "*", "org", 60);
+    tried["mode"] = json!("shadow");
+    admin.set(POLICIES, &tried);
+    admin.set(POLICIES, &hourly("secret-global", "*", "global", 70));
+    let overrides = "/v1/orgs/acme/ratelimit/overrides";
+    let make = |body: &Value| {
+        admin.post(overrides, body).expect(201)["id"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    };
+    let ids =
+        ["secret", "tried", "secret-global"].map(|policy| make(&json!({"policyId": policy, "limit": 7})));
+    let seen = make(&json!({"policyId": "gold-org", "limit": 2}));
+    let shown_on_purpose = make(&json!({"policyId": "secret", "userId": "u", "limit": 3, "expose": true}));
+    let reset = json!({"policyId": "secret", "reason": "a trial"});
+    admin.post("/v1/orgs/acme/ratelimit/reset", &reset).expect(200);
+
+    let tenant = admin.with_role("tenant-viewer", Some("acme"));
+    let listed: Vec<Value> = tenant
+        .items(overrides)
+        .iter()
+        .map(|item| item["id"].clone())
+        .collect();
+    assert_eq!(listed, [json!(seen), json!(shown_on_purpose)]);
+    for id in &ids {
+        tenant.get(&format!("{overrides}/{id}")).problem(404);
+        admin.get(&format!("{overrides}/{id}")).expect(200);
+    }
+    tenant.get(&format!("{overrides}/{seen}")).expect(200);
+    for target in [
+        "/v1/audit?limit=1000",
+        "/v1/orgs/acme/audit?limit=1000",
+        "/v1/audit?format=jsonl",
+    ] {
+        let text = tenant.get(target).text().to_owned();
+        assert!(text.contains(&seen) && !text.contains("tried"), "{text}");
+        assert!(!ids.iter().any(|id| text.contains(id)), "{text}");
+        assert!(!text.contains("\"policyId\":\"secret\",\"quotas\""), "{text}");
+    }
+    assert_eq!(admin.items(overrides).len(), 5);
+    // Nor is a limit on all orgs shown to clients for having another value for one of them.
+    let answer = server
+        .ask("GET", "/v1/authorize")
+        .header("X-Tollgate-Org", "acme")
+        .send();
+    let headers = format!("{:?}", answer.headers);
+    assert!(!headers.contains("secret"), "{headers}");
+}

@@ -132,3 +132,85 @@ fn a_token_works_until_it_is_revoked_or_has_expired() {
     admin.ask("POST", "/v1/tokens").body("[]").send().problem(400);
     assert_eq!(admin.changes(), before);
 }
+
+/// A token of acme's admin that this one makes, and its secret's bearer.
+fn child(server: &Server, of: &Admin, more: &Value) -> (Value, Admin) {
+    let mut body = json!({"role": "tenant-admin", "orgId": "acme"});
+    for (name, value) in more.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    let made = of.post("/v1/tokens", &body).expect(201);
+    let bearer = server.with_token(made["secret"].as_str().unwrap());
+    (made, bearer)
+}
+
+#[test]
+fn a_token_makes_none_that_outlives_it() {
+    let (server, admin) = two_orgs();
+    let end = "2999-01-01T00:00:00Z";
+    let (_, parent) = child(&server, &admin, &json!({"expiresAt": end}));
+    let (first, bearer) = child(&server, &parent, &json!({}));
+    assert_eq!(first["expiresAt"], end);
+    let (null, _) = child(&server, &parent, &json!({"expiresAt": null}));
+    assert_eq!(null["expiresAt"], end);
+    let sooner = "2998-12-31T00:00:00Z";
+    let (second, _) = child(&server, &bearer, &json!({"expiresAt": sooner}));
+    assert_eq!(second["expiresAt"], sooner);
+    let before = admin.changes();
+    let later = json!({"role": "tenant-viewer", "orgId": "acme", "expiresAt": "2999-01-01T00:00:00.001Z"});
+    for caller in [&parent, &bearer] {
+        let said = caller.post("/v1/tokens", &later).problem(422);
+        assert!(said.contains("expiresAt") && said.contains(end), "{said}");
+    }
+    assert_eq!(admin.changes(), before);
+    // Whoever has no end makes tokens without one.
+    let (lasting, _) = child(&server, &admin, &json!({}));
+    assert_eq!(lasting["expiresAt"], Value::Null);
+}
+
+#[test]
+fn what_a_token_made_ends_with_it_through_all_generations_and_nothing_else_does() {
+    let (server, admin) = two_orgs();
+    let (parent, bearer) = child(&server, &admin, &json!({}));
+    let (_, second) = child(&server, &bearer, &json!({}));
+    let (_, third) = child(&server, &second, &json!({}));
+    let (_, sibling) = child(&server, &admin, &json!({}));
+    let target = format!("/v1/tokens/{}", parent["id"].as_str().unwrap());
+    let trial = admin.delete(&format!("{target}?dryRun=true")).expect(200);
+    assert_eq!(trial["changes"].as_array().unwrap().len(), 3, "{trial}");
+    third.get("/v1/orgs/acme").expect(200);
+    let rows = admin.changes();
+    admin.remove(&target);
+    for gone in [&bearer, &second, &third] {
+        gone.get("/v1/orgs/acme").problem(401);
+    }
+    sibling.get("/v1/orgs/acme").expect(200);
+    assert_eq!(admin.changes(), rows + 3);
+    for row in &admin.items("/v1/audit?limit=3") {
+        assert_eq!((&row["kind"], &row["after"]), (&json!("token"), &Value::Null));
+    }
+    assert_eq!(sibling.items("/v1/tokens").len(), 1);
+}
+
+#[test]
+fn a_tenant_lists_its_own_tokens_page_by_page() {
+    let (server, admin) = two_orgs();
+    for _ in 0..5 {
+        child(&server, &admin, &json!({}));
+        admin.with_role("tenant-viewer", Some("globex"));
+    }
+    let tenant = admin.with_role("tenant-viewer", Some("acme"));
+    let all = tenant.items("/v1/tokens");
+    assert_eq!(all.len(), 6);
+    assert!(all.iter().all(|token| token["orgId"] == "acme"), "{all:?}");
+    let (mut seen, mut target) = (Vec::new(), "/v1/tokens?limit=2".to_owned());
+    loop {
+        let page = tenant.get(&target).expect(200);
+        seen.extend(page["items"].as_array().unwrap().clone());
+        let Some(next) = page["nextCursor"].as_str() else {
+            break;
+        };
+        target = format!("/v1/tokens?limit=2&cursor={next}");
+    }
+    assert_eq!(seen, all);
+}

@@ -137,3 +137,24 @@ fn role_and_org_may_lie_within_other_claims() {
     who["realm_access"] = json!(["platform-admin"]);
     tiers(&server, &signer.sign(&who)).problem(403);
 }
+
+#[test]
+fn a_token_that_is_made_with_another_issuers_ends_with_that() {
+    let signer = Signer::new("k", "ES256");
+    let issuer = Issuer::new(&[&signer]);
+    let server = believing(&issuer);
+    let mut who = claims(&issuer.url(), "tenant-admin", Some("acme"));
+    let end = jiff::Timestamp::from_second(who["exp"].as_i64().unwrap()).unwrap();
+    let tenant = server.with_token(&signer.sign(&who));
+    let wish = json!({"role": "tenant-admin", "orgId": "acme"});
+    let made = tenant.post("/v1/tokens", &wish).expect(201);
+    assert_eq!(made["expiresAt"], end.to_string());
+    let mut later = wish.clone();
+    later["expiresAt"] = json!("2999-01-01T00:00:00Z");
+    tenant.post("/v1/tokens", &later).problem(422);
+    // Nor does one that has ended, and is only taken since clocks differ.
+    who["exp"] = json!(tollgate::clock::now().seconds() - 10);
+    let ended = server.with_token(&signer.sign(&who)).post("/v1/tokens", &wish);
+    let child = server.with_token(ended.expect(201)["secret"].as_str().unwrap());
+    child.get("/v1/orgs/acme").problem(401);
+}

@@ -71,7 +71,10 @@ fn a_reset_lasts() {
     assert_eq!(spend(&server, "acme", 60), 50);
     let admin = server.platform_admin();
     admin.set("/v1/orgs/acme", &json!({}));
-    let reset = admin.post("/v1/orgs/acme/ratelimit/reset", &json!({"reason": "a gift"}));
+    let reset = admin.post(
+        "/v1/orgs/acme/ratelimit/reset",
+        &json!({"reason": "a gift", "quotas": true}),
+    );
     reset.expect(200);
     assert_eq!(spend(&server, "acme", 20), 20);
     server.restart("TERM");

@@ -6,7 +6,7 @@ use tollgate_catalog::model::check_id;
 use super::super::role::{Caller, Role};
 use super::Refused;
 use super::flags::OidcSettings;
-use crate::issuer::found;
+use crate::issuer::{expires, found};
 
 /// The caller that a token speaks for.
 pub(super) fn caller(claims: &Map<String, Value>, settings: &OidcSettings) -> Result<Caller, Refused> {
@@ -28,6 +28,7 @@ pub(super) fn caller(claims: &Map<String, Value>, settings: &OidcSettings) -> Re
             actor: format!("oidc:{subject}"),
             role,
             org,
+            until_ms: Some(expires(claims).saturating_mul(1_000)),
         }),
     }
 }

@@ -95,7 +95,7 @@ pub(super) fn problems(route: &Route) -> Vec<u16> {
     if route.rule == Rule::Anyone {
         return Vec::new();
     }
-    let mut statuses = vec![400, 401, 413, 429, 503];
+    let mut statuses = vec![400, 401, 408, 413, 429, 503];
     if route.rule.forbids_some() {
         statuses.push(403);
     }
@@ -113,6 +113,7 @@ pub(super) fn problem_components() -> Vec<(u16, Value)> {
     [
         (400, "The path, the query or the body can't be read."),
         (401, "There is no token, or it is not known."),
+        (408, "The body took too long to arrive."),
         (403, "The caller's role does not allow this."),
         (404, "There is no such thing, or it is not the caller's to see."),
         (

@@ -1,7 +1,8 @@
 //! What a route takes, for whoever reads a request: the names its query may have, and the types of its body.
 //!
 //! The readers of bodies also read policy files, in which an id may look like a number. In JSON the two differ, and
-//! a body that mixes them up is refused here, by the schema that the document shows.
+//! a body that mixes them up is refused here, by the schema that the document shows. So is a text that is longer than
+//! the schema lets it be: it would be kept twice in the audit, for every change.
 
 use std::sync::Arc;
 
@@ -48,24 +49,32 @@ impl Shape {
         self.0.body_required
     }
 
-    /// What in a body is a number where there should be text and the like, in words.
+    /// What in a body is a number where there should be text, or too long, and the like, in words.
     pub(in super::super) fn misfit(&self, body: &Value) -> Option<String> {
         let misfit = self.0.misfit(self.0.body.as_ref()?, body, String::new())?;
         let path = misfit.path;
         match misfit.wanted {
-            "string" => Some(format!("`{path}` must be text, not {}.", misfit.value)),
-            "boolean" => Some(format!("`{path}` must be true or false.")),
+            Wanted::Type("string") => Some(format!("`{path}` must be text, not {}.", misfit.value)),
+            Wanted::Type("boolean") => Some(format!("`{path}` must be true or false.")),
             // The readers say more about these.
-            _ => None,
+            Wanted::Type(_) => None,
+            Wanted::Length(most) => Some(format!("`{path}` must not be longer than {most} characters.")),
         }
     }
 }
 
-/// A value of another type than it should be.
+/// A value of another type than it should be, or a text that is too long.
 struct Misfit {
     path: String,
-    wanted: &'static str,
+    wanted: Wanted,
     value: Value,
+}
+
+/// What a value should be.
+enum Wanted {
+    Type(&'static str),
+    /// No longer than so many characters.
+    Length(u64),
 }
 
 impl Parts {
@@ -94,13 +103,26 @@ impl Parts {
                 items
                     .find_map(|(index, item)| self.misfit(&schema["items"], item, format!("{path}[{index}]")))
             }
+            Value::String(text) if too_long(schema, text) => Some(Misfit {
+                path,
+                wanted: Wanted::Length(schema["maxLength"].as_u64()?),
+                value: Value::Null,
+            }),
             single => wanted(&schema["type"], single).map(|wanted| Misfit {
                 path,
-                wanted,
+                wanted: Wanted::Type(wanted),
                 value: single.clone(),
             }),
         }
     }
+}
+
+/// True if a text has more characters than it may have.
+fn too_long(schema: &Value, text: &str) -> bool {
+    let most = schema["maxLength"].as_u64();
+    let most = most.and_then(|most| usize::try_from(most).ok());
+    // Counted no further than it takes to know.
+    most.is_some_and(|most| text.chars().nth(most).is_some())
 }
 
 /// What a single value should be instead.

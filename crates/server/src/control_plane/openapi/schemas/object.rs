@@ -98,6 +98,26 @@ pub(super) fn text() -> Value {
     json!({"type": "string"})
 }
 
+/// What people call something.
+pub(super) fn name() -> Value {
+    json!({"type": "string", "maxLength": 256})
+}
+
+/// A description or a reason.
+pub(super) fn prose() -> Value {
+    json!({"type": "string", "maxLength": 1_024})
+}
+
+/// A reason that is not empty.
+pub(super) fn some_prose() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": 1_024})
+}
+
+/// A reason that has to be given.
+pub(super) fn needed_reason() -> Value {
+    json!({"type": "string", "pattern": "\\S", "maxLength": 1_024})
+}
+
 /// Text that is not empty.
 pub(super) fn some_text() -> Value {
     json!({"type": "string", "minLength": 1})

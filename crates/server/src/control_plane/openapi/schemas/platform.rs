@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::object::{Object, flag, instant, list, of, one_of, text, whole};
+use super::object::{Object, flag, instant, list, name, of, one_of, text, whole};
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let mut all = tokens();
@@ -29,7 +29,7 @@ fn tokens() -> Vec<(&'static str, Value)> {
             Object::sent("A wish for a token of the control plane.")
                 .needs("role", of("Role"), "")
                 .may_null("orgId", of("Id"), "The org of a tenant-admin or tenant-viewer; the other roles have none.")
-                .may_null("name", text(), "What people call it.")
+                .may_null("name", name(), "What people call it.")
                 .may_null("expiresAt", instant(), "From when on it no longer works.")
                 .example(json!({
                     "role": "tenant-viewer",
@@ -86,8 +86,9 @@ fn answers() -> Vec<(&'static str, Value)> {
                 .needs(
                     "changes",
                     list(&Object::answered("One change.").with(change).schema()),
-                    "",
+                    "At most 1,000 of them.",
                 )
+                .needs("total", whole(i64::MAX.unsigned_abs()), "How many there are.")
                 .schema(),
         ),
         (

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tollgate_core::MAX_LIMIT;
 
-use super::object::{Object, flag, instant, list, of, one_of, some_text, whole};
+use super::object::{Object, flag, instant, list, of, one_of, some_prose, some_text, whole};
 use super::source;
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -161,7 +161,7 @@ fn overriding(object: Object) -> Object {
         .may_null("userId", of("Id"), "Only this user.")
         .with(route)
         .may_null("expiresAt", instant(), "When it ends.")
-        .may_null("reason", some_text(), "Why; the audit keeps it.")
+        .may_null("reason", some_prose(), "Why; the audit keeps it.")
 }
 
 /// What policies and overrides have in common, without limit and window.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tollgate_core::MAX_LIMIT;
 
-use super::object::{Object, instant, list, of, one_of, text, whole};
+use super::object::{Object, instant, list, needed_reason, of, one_of, text, whole};
 
 /// What was counted.
 fn sums(object: Object) -> Object {
@@ -26,11 +26,7 @@ fn alert() -> Value {
 /// What somebody writes who corrects what was used.
 fn correction() -> Value {
     Object::sent("What was used of a quota, and why that is not what was counted: one of `used` and `grant`.")
-        .needs(
-            "reason",
-            json!({"type": "string", "pattern": "\\S"}),
-            "Why; the audit keeps it.",
-        )
+        .needs("reason", needed_reason(), "Why; the audit keeps it.")
         .may("used", whole(MAX_LIMIT), "What was used in the period.")
         .may(
             "grant",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::object::{Object, list, of, one_of, text, whole};
+use super::object::{Object, list, of, one_of, prose, text, whole};
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let written = Object::sent("A candidate set of policies beside the active one, for a share of the orgs.")
@@ -18,7 +18,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             "In place of active policies of the same id, or beside them.",
         )
         .may_null("removes", list(&of("PolicyId")), "Active policies that it lacks.")
-        .may_null("reason", text(), "Why, for the audit.")
+        .may_null("reason", prose(), "Why, for the audit.")
         .may_null("state", one_of(&["open"]), "It is closed by promote or rollback.")
         .example(json!({
             "id": "summer", "percent": 10, "reason": "fewer bursts",
@@ -36,7 +36,7 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
         )
         .may_null("reason", text(), "");
     let closing = Object::sent("Why a rollout is closed.")
-        .may_null("reason", text(), "For the audit.")
+        .may_null("reason", prose(), "For the audit.")
         .example(json!({"reason": "quiet for a week"}));
     vec![
         ("RolloutWritten", written.schema()),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::super::keys::MAX_OVERLAP_MS;
-use super::object::{Object, instant, of, one_of, some_text, text};
+use super::object::{Object, flag, instant, list, name, needed_reason, of, one_of, prose, some_text, text};
 use super::source;
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -87,19 +87,15 @@ fn plans() -> Vec<(&'static str, Value)> {
 
 fn callers() -> Vec<(&'static str, Value)> {
     let app = |object: Object| {
-        object.may_null("name", text(), "What people call it.").may_null(
+        object.may_null("name", name(), "What people call it.").may_null(
             "description",
-            text(),
+            prose(),
             "What it is for.",
         )
     };
     let reset = |object: Object| {
         object
-            .needs(
-                "reason",
-                json!({"type": "string", "pattern": "\\S"}),
-                "Why; the audit keeps it.",
-            )
+            .needs("reason", needed_reason(), "Why; the audit keeps it.")
             .may("policyId", of("Id"), "Only the counters of this policy.")
             .may(
                 "appId",
@@ -108,7 +104,17 @@ fn callers() -> Vec<(&'static str, Value)> {
             )
             .may("keyId", of("Id"), "Only those of this key.")
             .may("userId", of("Id"), "Only those of this user.")
+            .may(
+                "quotas",
+                flag(),
+                "Those of quotas, too. Left out: only with a `policyId`, which may be a quota's.",
+            )
     };
+    let emptied = Object::answered("A limit whose counters were emptied.")
+        .needs("policyId", text(), "")
+        .needs("scope", text(), "")
+        .needs("window", text(), "")
+        .needs("quota", flag(), "It is a quota.");
     vec![
         (
             "AppWritten",
@@ -150,7 +156,10 @@ fn callers() -> Vec<(&'static str, Value)> {
             "ResetWritten",
             Object::sent("Whose counters are emptied, and why.").with(reset).example(json!({"reason": "a test ran wild"})).schema(),
         ),
-        ("Reset", Object::answered("Whose counters were emptied, and why.").with(reset).schema()),
+        ("Reset", Object::answered("Whose counters were emptied, and why.")
+            .with(reset)
+            .needs("reset", list(&emptied.schema()), "The limits whose counters were emptied.")
+            .schema()),
     ]
 }
 
@@ -162,4 +171,9 @@ fn key(about: &'static str) -> Object {
         .needs("prefix", text(), "How its secret begins.")
         .needs("createdAt", instant(), "When its secret was made.")
         .shows("expiresAt", instant(), "From when on it no longer works.")
+        .shows(
+            "formerSecretsUntil",
+            instant(),
+            "Until when a secret that it had before it was rotated works.",
+        )
 }
