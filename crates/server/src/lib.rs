@@ -4,6 +4,7 @@
 //! a decision looks like from outside; [`cli`] is what a person types.
 
 pub mod answer;
+pub mod audit_anchor;
 pub mod catalogue;
 pub mod check_body;
 pub mod cli;

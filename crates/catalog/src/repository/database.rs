@@ -11,6 +11,7 @@ use sqlx::{Any, AnyConnection, AnyPool, ConnectOptions, Connection, Executor, Tr
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use super::AuditKey;
 use super::RepositoryError;
 use super::address::{Address, Backend};
 use super::ledger::RefusedUsage;
@@ -42,6 +43,8 @@ pub struct Repository {
     pub(super) address: Arc<Address>,
     /// Fired by this process's writes, for a database that does not tell.
     pub(super) written: watch::Sender<i64>,
+    /// What the hashes of the journal are made with, if there is a key.
+    pub(super) audit_key: Option<AuditKey>,
     /// Usage that the database refused, until somebody reports it.
     pub(super) refused_usage: Arc<Mutex<Vec<RefusedUsage>>>,
 }
@@ -87,8 +90,16 @@ impl Repository {
             pool: options.connect_lazy_with(address.options.clone()),
             address: Arc::new(address),
             written: watch::Sender::new(0),
+            audit_key: None,
             refused_usage: Arc::default(),
         })
+    }
+
+    /// The same with a key, by which the journal shows who made it. All nodes need the same.
+    #[must_use]
+    pub fn with_audit_key(mut self, key: Option<AuditKey>) -> Self {
+        self.audit_key = key;
+        self
     }
 
     /// Which database it is: `sqlite` or `postgres`.

@@ -249,3 +249,46 @@ fn entry(row: &AnyRow) -> Result<Entry, RepositoryError> {
         revision: row.try_get(4)?,
     })
 }
+
+/// A page of all entries as they stand in the table: kind, org, id, body and revision.
+pub(super) async fn page_after(
+    connection: &mut AnyConnection,
+    (kind, org, id): &(String, String, String),
+    limit: i64,
+) -> Result<Vec<(String, String, String, String, i64)>, sqlx::Error> {
+    let sizes = sqlx::query(
+        "SELECT CAST(OCTET_LENGTH(body) AS BIGINT), kind, org, id FROM tollgate_entries \
+         WHERE (kind, org, id) > ($1, $2, $3) ORDER BY kind, org, id LIMIT $4",
+    )
+    .bind(kind.as_str())
+    .bind(org.as_str())
+    .bind(id.as_str())
+    .bind(limit)
+    .fetch_all(&mut *connection)
+    .await?;
+    let Some(cut) = Cut::of(&sizes, limit)? else {
+        return Ok(Vec::new());
+    };
+    let rows = sqlx::query(
+        "SELECT kind, org, id, body, revision FROM tollgate_entries \
+         WHERE (kind, org, id) > ($1, $2, $3) AND (kind, org, id) <= ($4, $5, $6) ORDER BY kind, org, id",
+    )
+    .bind(kind.as_str())
+    .bind(org.as_str())
+    .bind(id.as_str())
+    .bind(cut.last.try_get::<&str, _>(1)?)
+    .bind(cut.last.try_get::<&str, _>(2)?)
+    .bind(cut.last.try_get::<&str, _>(3)?)
+    .fetch_all(connection)
+    .await?;
+    let read = |row: &AnyRow| {
+        Ok((
+            row.try_get(0)?,
+            row.try_get(1)?,
+            row.try_get(2)?,
+            row.try_get(3)?,
+            row.try_get(4)?,
+        ))
+    };
+    rows.iter().map(read).collect()
+}

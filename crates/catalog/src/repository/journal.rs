@@ -26,6 +26,19 @@ impl Repository {
         Ok(revision)
     }
 
+    /// The number and hash of the journal's last row.
+    pub async fn head_with_hash(&self) -> Result<(i64, String), RepositoryError> {
+        let mut connection = self.pool.acquire().await?;
+        in_time(head(&mut connection)).await
+    }
+
+    /// The hash of a row, if there is one of this number.
+    pub async fn hash_of(&self, revision: i64) -> Result<Option<String>, RepositoryError> {
+        let query = sqlx::query("SELECT hash FROM tollgate_journal WHERE revision = $1").bind(revision);
+        let row = in_time(query.fetch_optional(&self.pool)).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+
     /// Adds a row to the journal without changing an entry, for what is done to something that is not in the
     /// catalogue. Gives the row's number.
     pub async fn note(
@@ -55,20 +68,22 @@ impl Repository {
     /// no bodies.
     pub async fn changed_after(&self, after: i64, limit: i64) -> Result<Vec<Changed>, RepositoryError> {
         let query = sqlx::query(
-            "SELECT revision, at_ms, kind, org, id FROM tollgate_journal WHERE revision > $1 ORDER BY revision LIMIT $2",
+            "SELECT revision, at_ms, kind, org, id, actor FROM tollgate_journal \
+             WHERE revision > $1 ORDER BY revision LIMIT $2",
         )
         .bind(after)
         .bind(limit.max(0));
         let rows = in_time(query.fetch_all(&self.pool)).await?;
         let changed = |row: &AnyRow| {
+            let place = Place {
+                kind: Kind::stored(row.try_get(2)?)?,
+                org: row.try_get(3)?,
+                id: row.try_get(4)?,
+            };
             Ok(Changed {
                 revision: row.try_get(0)?,
                 at_ms: row.try_get(1)?,
-                place: Place {
-                    kind: Kind::stored(row.try_get(2)?)?,
-                    org: row.try_get(3)?,
-                    id: row.try_get(4)?,
-                },
+                place: (!is_of_file(row.try_get(5)?)).then_some(place),
             })
         };
         rows.iter().map(changed).collect()
@@ -76,7 +91,9 @@ impl Repository {
 
     /// True if a row says that anything was changed but tokens and what quotas have used.
     pub async fn was_used(&self) -> Result<bool, RepositoryError> {
-        let query = sqlx::query("SELECT 1 FROM tollgate_journal WHERE kind <> $1 AND kind <> $2 LIMIT 1")
+        let query = sqlx::query(
+            "SELECT 1 FROM tollgate_journal WHERE kind <> $1 AND kind <> $2 AND actor NOT LIKE 'file:%' LIMIT 1",
+        )
             .bind(Kind::Token.name())
             .bind(Kind::Quota.name());
         Ok(in_time(query.fetch_optional(&self.pool)).await?.is_some())
@@ -175,8 +192,18 @@ pub struct Changed {
     pub revision: i64,
     /// When it was written, in Unix milliseconds.
     pub at_ms: i64,
-    /// Which entry.
-    pub place: Place,
+    /// Which entry; `None` where none was, as the row tells of a policy file.
+    pub place: Option<Place>,
+}
+
+/// The actor of what a policy file of this name changes.
+pub(super) fn file_actor(name: &str) -> String {
+    format!("file:{name}")
+}
+
+/// Whether a row tells of a change of a policy file, which changes no entry.
+pub(super) fn is_of_file(actor: &str) -> bool {
+    actor.starts_with("file:")
 }
 
 /// The last row's number and hash.

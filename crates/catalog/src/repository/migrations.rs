@@ -101,6 +101,13 @@ static STEPS: &[Step] = &[
     concat!("ALTER TABLE tollgate_ledger_nodes ADD COLUMN granted ", text!(), " DEFAULT ''"),
     "ALTER TABLE tollgate_ledger_nodes ADD COLUMN lives BIGINT NOT NULL DEFAULT 1",
     },
+    step! { |text|
+    concat!("ALTER TABLE tollgate_head ADD COLUMN seal ", text!(), " DEFAULT ''"),
+    concat!(
+        "CREATE TABLE tollgate_files (",
+        "name ", text!(), " PRIMARY KEY, digest ", text!(), ", body ", text!(), ")",
+    ),
+    },
 ];
 
 impl Repository {

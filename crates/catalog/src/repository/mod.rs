@@ -17,8 +17,10 @@ mod chain;
 mod changes;
 mod database;
 mod entries;
+mod files;
 mod idempotency;
 mod journal;
+mod key;
 mod kind;
 mod ledger;
 mod migrations;
@@ -30,14 +32,16 @@ use std::fmt;
 
 pub use changes::Changes;
 pub use database::Repository;
+pub use files::FileObject;
 pub use idempotency::{Claim, Claimed, Once};
 pub use journal::Changed;
+pub use key::AuditKey;
 pub use ledger::{
     Alert, Alerted, Answering, Ask, Corrected, Correcting, Correction, Done, Exchange, Granted, Kept,
     LedgerName, Refund, RefusedUsage, Replaced, Row, SLOT_MS, Told, Unsettled, Usage,
 };
 pub use pages::{MAX_PAGE_BYTES, Page};
-pub use verify::Verified;
+pub use verify::{Inspected, Verified};
 
 /// What sort of thing an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

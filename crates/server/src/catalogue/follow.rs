@@ -132,7 +132,7 @@ impl Catalogue {
             let (revision, written_ms) = (last.revision, last.at_ms);
             let mut next = contents.clone();
             let mut places = std::mem::take(&mut next.unfit);
-            places.extend(rows.into_iter().map(|row| row.place));
+            places.extend(rows.into_iter().filter_map(|row| row.place));
             let looked_at = places.clone();
             let snapshot = self.preview(&mut next, places, &[]).await;
             next.revision = revision;

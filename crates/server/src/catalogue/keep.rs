@@ -91,7 +91,7 @@ async fn changed_since(
         let more = i64::try_from(rows.len()).is_ok_and(|read| read >= ROWS);
         for row in rows {
             revision = row.revision;
-            changed.insert(row.place, revision);
+            changed.extend(row.place.map(|place| (place, revision)));
         }
         if !more {
             break;

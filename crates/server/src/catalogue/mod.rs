@@ -11,6 +11,7 @@ mod copy;
 mod disk;
 mod documents;
 mod eras;
+mod file_changes;
 mod follow;
 mod keep;
 mod key_hashes;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tollgate_catalog::model::check_id;
-use tollgate_catalog::repository::{JournalRow, Page, Repository, RepositoryError};
+use tollgate_catalog::repository::{Inspected, JournalRow, Page, Repository, RepositoryError};
 
 use super::answer::{Answer, Answered, listed, presentable};
 use super::ask::{Ask, Path};
@@ -46,6 +46,7 @@ pub(super) fn group() -> Group {
                 "verifyAudit",
                 "Whether the chain is intact",
             )
+            .says("And whether each entry is what the last row about it says, and nothing is missing at the end.")
             .by(Rule::ReadPlatform)
             .answers(
                 200,
@@ -90,17 +91,26 @@ async fn shown_as_asked(ask: &Ask, org: Option<&str>) -> Result<Response, Proble
 /// Whether every row is chained to the one before.
 pub(super) async fn verify(ask: Ask) -> Answered {
     ask.caller.read_platform()?;
-    let verified = ask
-        .plane
-        .catalogue
-        .repository()
-        .verify()
-        .await
-        .map_err(WriteError::from)?;
+    let catalogue = &ask.plane.catalogue;
+    // What is in force here was there: an audit that ends before it was cut.
+    let in_force = catalogue.revision();
+    let inspected = catalogue.repository().inspect().await.map_err(WriteError::from)?;
+    let Inspected { chain, head, .. } = &inspected;
+    let cut = (head.0 < in_force).then_some(head.0 + 1);
+    let anchor = ask.plane.audit_anchor.contradicted(catalogue.repository()).await;
+    let broken = chain.broken.or(cut).or(anchor.map_err(WriteError::from)?);
+    let differing = inspected.differing.iter();
+    let differing = differing.map(|(kind, org, id)| {
+        let org = if org.is_empty() { Value::Null } else { json!(org) };
+        json!({"kind": kind, "orgId": org, "id": id})
+    });
     Ok(Answer::ok(json!({
-        "intact": verified.broken.is_none(),
-        "rows": verified.rows,
-        "firstBroken": verified.broken,
+        "intact": broken.is_none() && inspected.differing.is_empty(),
+        "rows": chain.rows,
+        "firstBroken": broken,
+        "differing": differing.collect::<Value>(),
+        "head": {"revision": head.0, "hash": head.1},
+        "keyedFrom": inspected.keyed_from,
     })))
 }
 

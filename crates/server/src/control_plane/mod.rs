@@ -55,6 +55,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Router};
 
 use crate::answer::{Problem, write_problem};
+use crate::audit_anchor::AuditAnchor;
 use crate::catalogue::Catalogue;
 use crate::engine::Engine;
 use crate::fleet::Fleet;
@@ -82,6 +83,8 @@ pub struct ControlPlane {
     pub oidc: Option<Arc<Oidc>>,
     /// How often it may be asked, unless anything goes.
     pub limits: Option<Arc<Limits>>,
+    /// What this node last saw of the audit's end.
+    pub audit_anchor: Arc<AuditAnchor>,
     /// How much one org may have.
     pub org_caps: OrgCaps,
     /// What can be changed.

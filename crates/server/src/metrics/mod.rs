@@ -4,6 +4,7 @@
 //! Each thread counts in a block of its own, so that counting never makes two cores wait for each other; a
 //! scrape adds the blocks up.
 
+mod audit;
 mod certificates;
 mod counting;
 mod fleet;
@@ -31,6 +32,7 @@ use crate::clock;
 use crate::engine::{Checked, Engine};
 use crate::fleet::Fleet;
 use crate::policies::Standing;
+use audit::AuditMetrics;
 use certificates::CertificateMetrics;
 pub use counting::Counting;
 use histogram::Histogram;
@@ -107,6 +109,8 @@ pub struct Metrics {
     admin_limited: AtomicU64,
     org_asked_too_often: AtomicU64,
     policy_propagation_seconds: Histogram,
+    /// The end of the audit.
+    pub audit: AuditMetrics,
     /// The keys of the issuer whose tokens the control plane takes.
     pub oidc: IssuerMetrics,
     /// The keys of the issuer whose tokens the data plane takes.
@@ -135,6 +139,7 @@ impl Default for Metrics {
             certificate_reload_failures: AtomicU64::new(0),
             handshake_failures: AtomicU64::new(0),
             catalogue_away: AtomicU64::new(0),
+            audit: AuditMetrics::default(),
             catalogue_from: ArcSwap::from_pointee(Origin::Database),
             admin_limited: AtomicU64::new(0),
             org_asked_too_often: AtomicU64::new(0),
@@ -369,6 +374,7 @@ impl Collector for Scrape {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
             gauge.encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
         }
+        self.metrics.audit.encode(&mut encoder)?;
         let failures = self.metrics.reload_failures.load(Ordering::Relaxed);
         let counters = [
             (

@@ -11,14 +11,16 @@ mod sweeps;
 mod unlimited;
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tollgate_catalog::model::Eras;
-use tollgate_catalog::repository::Repository;
+use tollgate_catalog::repository::{AuditKey, Repository};
 
+use crate::audit_anchor::AuditAnchor;
 use crate::catalogue::{Catalogue, Disk, FileSet};
 use crate::clock;
 use crate::control_plane::{self, AdminToken, ControlPlane, Oidc, Readiness};
@@ -44,6 +46,8 @@ use signals::{Hangup, Signals};
 use sweeps::{org_cap, sweep, sweep_charges, sweep_counters};
 use unlimited::Unlimited;
 
+/// How long the start waits for the policy file's changes to be in the audit.
+const FILE_NOTED: Duration = Duration::from_secs(2);
 /// How long what is under way on other threads has to end once all has been served.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -77,6 +81,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
     let limits = settings
         .admin_limits
         .read(settings.headers, settings.shadow_all)?;
+    let audit_key = settings.audit_key.as_deref().map(read_audit_key).transpose()?;
     // Until the process ends.
     let _data_dir = DataDir::lock(&settings.data_dir)?;
     let token = match &settings.admin_token {
@@ -100,11 +105,19 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         oidc: oidc.map(Arc::new),
         jwt,
         admin_limits: limits.map(Arc::new),
+        audit_key,
     };
     let served = runtime.block_on(run(settings, start, listeners));
     // All that counts is done: a disk that does not answer must not keep the process from ending.
     runtime.shutdown_timeout(LAST_WORDS);
     served
+}
+
+/// Reads the key of the audit. The error is a sentence that names the flag.
+fn read_audit_key(path: &Path) -> Result<AuditKey, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("--audit-key: {}: {error}", path.display()))?;
+    let key = AuditKey::new(bytes.trim_ascii());
+    key.ok_or_else(|| format!("--audit-key: {}: must have at least 16 bytes", path.display()))
 }
 
 /// What was found before anything is served.
@@ -118,6 +131,7 @@ struct Start {
     oidc: Option<Arc<Oidc>>,
     jwt: Option<Jwt>,
     admin_limits: Option<Arc<control_plane::Limits>>,
+    audit_key: Option<AuditKey>,
 }
 
 async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(), String> {
@@ -131,19 +145,29 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         oidc,
         jwt,
         admin_limits,
+        audit_key,
     } = start;
     let metrics = Arc::new(Metrics::default());
     let reload = Reload::new(settings.clone());
     let disk = Disk::in_dir(&settings.data_dir);
     let fleet = start_fleet(&settings).await?;
     let (repository, origin, kept) = open_database(&settings.database, &disk, fleet.as_deref()).await?;
+    let repository = repository.with_audit_key(audit_key.clone());
+    // Before anything is written, if the database answers.
+    if kept.is_none()
+        && let Err(error) = repository.seal_head().await
+    {
+        tracing::warn!("the audit's head could not be sealed: {error}");
+    }
+    let anchor = Arc::new(AuditAnchor::in_dir(&settings.data_dir, &settings.database));
+    let catalogue_metrics = metrics.clone();
     metrics.catalogue_from(origin);
     let catalogue = Catalogue::open(repository, engine.clone(), metrics.clone(), file, disk, kept).await;
     let catalogue = catalogue.map_err(|error| format!("--database: {error}"))?;
     let (stop, stopped) = watch::channel(false);
     let (notice, draining) = watch::channel(false);
     join_fleet(fleet.as_deref(), &engine).await;
-    let ledger = keep_ledger(&settings, fleet.as_deref(), &engine)?;
+    let ledger = keep_ledger(&settings, audit_key, fleet.as_deref(), &engine)?;
     let line = listeners.line()?;
     let fail = |error: std::io::Error| format!("could not start: {error}");
     let data_plane = data_plane(&settings, &engine, &metrics, jwt, &stopped);
@@ -164,6 +188,7 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
         oidc,
         limits: admin_limits,
         org_caps: settings.org_caps,
+        audit_anchor: anchor.clone(),
         catalogue: catalogue.clone(),
         fleet: fleet.clone(),
         region: settings.region.clone(),
@@ -197,6 +222,14 @@ async fn run(settings: Settings, start: Start, listeners: Listeners) -> Result<(
     let keeper = apart.then(|| catalogue.keep_on_disk(stopped.clone()));
     if let Some(fleet) = fleet.as_ref().filter(|_| apart) {
         catalogue.keep_in_redis(fleet.mirror.clone(), stopped.clone());
+    }
+    tokio::spawn(anchor.keep(catalogue.repository().clone(), catalogue_metrics, stopped.clone()));
+    if let Some(path) = settings.policies.clone() {
+        let (catalogue, stopped) = (catalogue.clone(), stopped.clone());
+        let (tried, first) = oneshot::channel();
+        tokio::spawn(async move { catalogue.note_file_changes(&path, tried, stopped).await });
+        // What the file says comes before what is written by API, unless that takes long.
+        let _ = tokio::time::timeout(FILE_NOTED, first).await;
     }
     let follower = tokio::spawn(catalogue.clone().follow(stopped));
     // Signals are caught before the line is out: whoever reads it may send one at once.
@@ -263,11 +296,13 @@ async fn join_fleet(fleet: Option<&Fleet>, engine: &Engine) {
 /// common.
 fn keep_ledger(
     settings: &Settings,
+    audit_key: Option<AuditKey>,
     fleet: Option<&Fleet>,
     engine: &Arc<Engine>,
 ) -> Result<Option<Keeping>, String> {
     let fail = |error: &dyn std::fmt::Display| format!("no quota ledger: {error}");
     let repository = Repository::later(&settings.database).map_err(|error| fail(&error))?;
+    let repository = repository.with_audit_key(audit_key);
     if fleet.is_some() && !repository.is_shared() {
         tracing::info!(
             "quotas are as durable as Redis is: for a ledger all nodes need one PostgreSQL (--database)"

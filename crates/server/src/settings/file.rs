@@ -63,6 +63,7 @@ pub(super) fn read(path: &Path) -> Result<Flags, String> {
             jwt_ca: text("jwt-ca", &mut problems).map(PathBuf::from),
         },
         admin_limits: text("admin-limits", &mut problems).map(PathBuf::from),
+        audit_key: text("audit-key", &mut problems).map(PathBuf::from),
         data_token: text("data-token", &mut problems),
         database: text("database", &mut problems),
         redis: text("redis", &mut problems),

@@ -50,6 +50,10 @@ pub struct Flags {
     /// Limit the control plane itself by this policy file, or not at all: off [default: built-in limits]
     #[arg(long, env = "TOLLGATE_ADMIN_LIMITS", value_name = "FILE|off")]
     pub admin_limits: Option<PathBuf>,
+    /// Make the audit's hashes with the key in this file, so that whoever has the database alone can't make them; all nodes
+    /// need the same
+    #[arg(long, env = "TOLLGATE_AUDIT_KEY", value_name = "FILE")]
+    pub audit_key: Option<PathBuf>,
     /// How much one org may have
     #[command(flatten)]
     pub org_caps: OrgCapFlags,
@@ -194,6 +198,7 @@ impl Flags {
             oidc: self.oidc.over(file.oidc),
             jwt: self.jwt.over(file.jwt),
             admin_limits: self.admin_limits.or(file.admin_limits),
+            audit_key: self.audit_key.or(file.audit_key),
             org_caps: self.org_caps.over(file.org_caps),
             data_token: self.data_token.or(file.data_token),
             database: self.database.or(file.database),

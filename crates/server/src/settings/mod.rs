@@ -48,6 +48,8 @@ pub struct Settings {
     pub jwt: Option<JwtSettings>,
     /// How often the control plane may be asked.
     pub admin_limits: AdminLimits,
+    /// The file of the key that the audit is made with, if there is one.
+    pub audit_key: Option<PathBuf>,
     /// How much one org may have.
     pub org_caps: OrgCaps,
     /// The tokens of which callers of the data plane must show one.
@@ -125,6 +127,7 @@ impl Settings {
             oidc: flags.oidc.settings()?,
             jwt: flags.jwt.settings()?,
             admin_limits: flags.admin_limits.into(),
+            audit_key: flags.audit_key,
             org_caps: flags.org_caps.caps(),
             data_tokens: match flags.data_token {
                 Some(list) => Some(

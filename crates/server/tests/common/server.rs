@@ -127,6 +127,11 @@ impl Server {
         self.start_again();
     }
 
+    /// More flags for the next start.
+    pub fn give(&mut self, flags: &[&str]) {
+        self.command.args(flags);
+    }
+
     /// Ends it with a signal, and waits until it has ended.
     pub fn end(&mut self, signal: &str) {
         self.signal(signal);

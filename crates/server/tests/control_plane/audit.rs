@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::common::Server;
+use crate::common::{Admin, Launch, Server, wait_for};
 use crate::{POLICIES, golden, hourly};
 
 fn lines(text: &str) -> Vec<Value> {
@@ -240,9 +240,14 @@ fn a_row_that_somebody_changed_is_found() {
         ("DELETE FROM tollgate_journal WHERE revision = 3", 3),
     ] {
         let (server, admin) = golden();
+        let verified = admin.get("/v1/audit/verify").expect(200);
+        let head = admin.items("/v1/audit?limit=1")[0]["hash"].clone();
         assert_eq!(
-            admin.get("/v1/audit/verify").expect(200),
-            json!({"intact": true, "rows": 3, "firstBroken": null})
+            verified,
+            json!({
+                "intact": true, "rows": 3, "firstBroken": null, "differing": [],
+                "head": {"revision": 3, "hash": head}, "keyedFrom": null,
+            })
         );
         sql(&server.data("catalogue.sqlite3"), statement);
         let found = admin.get("/v1/audit/verify").expect(200);
@@ -255,4 +260,171 @@ fn a_row_that_somebody_changed_is_found() {
 
 fn still_serves(server: &Server) {
     assert_eq!(server.left("gold-org", &json!({"orgId": "acme"})), 3);
+}
+
+/// What is wrong with the audit, as `verify` says.
+fn verdict(admin: &Admin) -> (bool, Value, Vec<String>) {
+    let verified = admin.get("/v1/audit/verify").expect(200);
+    let differing = verified["differing"].as_array().unwrap().iter();
+    let differing = differing.map(|one| one["kind"].as_str().unwrap().to_owned());
+    let intact = verified["intact"].as_bool().unwrap();
+    (intact, verified["firstBroken"].clone(), differing.collect())
+}
+
+#[test]
+fn an_entry_that_was_changed_without_a_row_is_found() {
+    for (statement, kind) in [
+        (
+            "UPDATE tollgate_entries SET body = REPLACE(body, '\"limit\":3', '\"limit\":999999') WHERE kind = 'policy'",
+            "policy",
+        ),
+        (
+            "UPDATE tollgate_entries SET body = REPLACE(body, 'operator', 'platform-admin') WHERE kind = 'token'",
+            "token",
+        ),
+        (
+            "UPDATE tollgate_entries SET body = (SELECT REPLACE(body, 'hash\":\"', 'hash\":\"0') FROM tollgate_entries \
+             WHERE kind = 'token') WHERE kind = 'token'",
+            "token",
+        ),
+        ("DELETE FROM tollgate_entries WHERE kind = 'policy'", "policy"),
+        (
+            "INSERT INTO tollgate_entries (kind, org, id, body, revision) VALUES ('tier', '', 'free', '{}', 3)",
+            "tier",
+        ),
+        (
+            "UPDATE tollgate_entries SET revision = 1 WHERE kind = 'org'",
+            "org",
+        ),
+    ] {
+        let (server, admin) = golden();
+        admin.with_role("operator", None);
+        admin.set("/v1/orgs/gone", &json!({}));
+        admin.remove("/v1/orgs/gone");
+        assert_eq!(verdict(&admin), (true, Value::Null, Vec::new()));
+        sql(&server.data("catalogue.sqlite3"), statement);
+        assert_eq!(
+            verdict(&admin),
+            (false, Value::Null, vec![kind.to_owned()]),
+            "{statement}"
+        );
+    }
+}
+
+/// A server whose audit has a tail that nothing in the database shows, if it is cut: a tier made and deleted again.
+fn with_a_tail(flags: &[&str], files: &[(&str, &str)]) -> Server {
+    let server = Server::launch(&Launch {
+        flags,
+        files,
+        ..Launch::default()
+    });
+    let admin = server.platform_admin();
+    admin.set("/v1/tiers/gold", &json!({}));
+    admin.set("/v1/tiers/silver", &json!({}));
+    admin.remove("/v1/tiers/silver");
+    assert_eq!(verdict(&admin), (true, Value::Null, Vec::new()));
+    wait_for("the audit's end among the metrics", || {
+        let metrics = server.metrics();
+        let line = metrics
+            .lines()
+            .find(|line| line.starts_with("tollgate_audit_head{hash="))?;
+        line.ends_with(" 3").then_some(())
+    });
+    server
+}
+
+/// Cuts the audit after its first row, and sets its head back to that.
+fn cut(server: &Server) {
+    let database = server.data("catalogue.sqlite3");
+    sql(&database, "DELETE FROM tollgate_journal WHERE revision > 1");
+    sql(
+        &database,
+        "UPDATE tollgate_head SET revision = 1, hash = (SELECT hash FROM tollgate_journal WHERE revision = 1)",
+    );
+}
+
+#[test]
+fn a_tail_that_was_cut_is_found_by_what_this_node_has_seen() {
+    let mut server = with_a_tail(&[], &[]);
+    server.logs("the end of the audit");
+    cut(&server);
+    let admin = server.platform_admin();
+    assert_eq!(verdict(&admin), (false, json!(2), Vec::new()));
+    server.restart("TERM");
+    let admin = server.platform_admin();
+    assert_eq!(verdict(&admin), (false, json!(2), Vec::new()));
+    // Nor is it forgotten once the audit is longer than it was.
+    for tier in ["a", "b", "c", "d"] {
+        admin.set(&format!("/v1/tiers/{tier}"), &json!({}));
+    }
+    assert_eq!(verdict(&admin), (false, json!(3), Vec::new()));
+    wait_for("the metric", || {
+        (server.counted("tollgate_audit_contradicted ") == 1).then_some(())
+    });
+    server.logs("audit-anchor");
+}
+
+const KEY: &str = "a key of more than sixteen bytes";
+
+#[test]
+fn a_tail_that_was_cut_is_found_by_the_key() {
+    let mut server = with_a_tail(&["--audit-key", "key"], &[("key", KEY)]);
+    assert_eq!(
+        server.platform_admin().get("/v1/audit/verify").expect(200)["keyedFrom"],
+        1
+    );
+    server.end("TERM");
+    std::fs::remove_file(server.data("audit-anchor")).unwrap();
+    cut(&server);
+    server.start_again();
+    let admin = server.platform_admin();
+    assert_eq!(verdict(&admin), (false, json!(1), Vec::new()));
+    // What is written on does not make it good.
+    admin.set("/v1/tiers/bronze", &json!({}));
+    assert_eq!(verdict(&admin), (false, json!(2), Vec::new()));
+}
+
+#[test]
+fn rows_made_without_the_key_are_found_and_those_before_it_are_not() {
+    let mut server = with_a_tail(&[], &[("key", KEY)]);
+    server.end("TERM");
+    server.give(&["--audit-key", "key"]);
+    server.start_again();
+    let admin = server.platform_admin();
+    wait_for("the seal", || verdict(&admin).0.then_some(()));
+    admin.set("/v1/tiers/bronze", &json!({}));
+    assert_eq!(verdict(&admin), (true, Value::Null, Vec::new()));
+    assert_eq!(admin.get("/v1/audit/verify").expect(200)["keyedFrom"], 4);
+    // Whoever has the database alone makes a row that fits as well as they can.
+    sql(
+        &server.data("catalogue.sqlite3"),
+        "UPDATE tollgate_journal SET actor = 'nobody', hash = 'f' || SUBSTR(hash, 2) WHERE revision = 4",
+    );
+    assert_eq!(verdict(&admin).1, 4);
+}
+
+#[test]
+fn a_key_that_is_none_is_an_error() {
+    for (files, said) in [(vec![], "key"), (vec![("key", "short")], "16 bytes")] {
+        let dir = tempfile::TempDir::new().unwrap();
+        for (name, text) in &files {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        let key = dir.path().join("key").display().to_string();
+        let data = dir.path().join("data").display().to_string();
+        let ended = crate::common::run(&[
+            "serve",
+            "--data-dir",
+            &data,
+            "--audit-key",
+            &key,
+            "--http",
+            "127.0.0.1:0",
+        ]);
+        assert_ne!(ended.code, Some(0), "{ended:?}");
+        assert!(
+            ended.stderr.contains("--audit-key") && ended.stderr.contains(said),
+            "{ended:?}"
+        );
+    }
 }

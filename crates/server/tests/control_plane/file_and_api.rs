@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::server::{applied, limit};
-use crate::common::{Admin, Server};
+use crate::common::{Admin, Server, wait_for};
 use crate::{CLASSES, POLICIES, hourly};
 
 const FILE: &str = "\
@@ -327,4 +327,74 @@ fn an_org_that_the_file_only_has_overrides_for_is_there() {
         .post("/v1/orgs/initech/ratelimit/overrides", &raised)
         .expect(201);
     assert_eq!(server.left("day", &json!({"orgId": "initech"})), 19);
+}
+
+#[test]
+fn what_the_file_changes_is_in_the_audit_once() {
+    let file = |limit: u64, more: &str| {
+        format!(
+            "tiers: [{{tier: gold}}]\norgs: [{{orgId: acme, tier: gold}}]\npolicies:\n  - {{id: rate, limit: {limit}, window: 1m}}\n\
+             {more}overrides: [{{orgId: acme, policyId: rate, limit: 7, reason: launch}}]\n"
+        )
+    };
+    let mut server = Server::start(&file(5, ""), &[]);
+    let admin = server.platform_admin();
+    let rows = |admin: &Admin| {
+        let mut rows = admin.items("/v1/audit?limit=1000");
+        rows.retain(|row| row["actor"] == "file:policies.yaml");
+        rows
+    };
+    let first = wait_for("rows of the file", || {
+        Some(rows(&admin)).filter(|rows| rows.len() >= 4)
+    });
+    let mut kinds: Vec<&str> = first.iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, ["org", "override", "policy", "tier"]);
+    assert!(first.iter().all(|row| row["before"].is_null()), "{first:?}");
+
+    server.reload(&file(500_000, "  - {id: other, limit: 1, window: 1h}\n"));
+    let changed = wait_for("rows of the change", || {
+        Some(rows(&admin)).filter(|rows| rows.len() >= 6)
+    });
+    let of = |id: &str| changed.iter().find(|row| row["id"] == id).unwrap();
+    assert_eq!(
+        (&of("rate")["before"]["limit"], &of("rate")["after"]["limit"]),
+        (&json!(5), &json!(500_000))
+    );
+    assert_eq!(
+        (&of("other")["before"], &of("other")["after"]["limit"]),
+        (&Value::Null, &json!(1))
+    );
+    assert_eq!(changed.len(), 6, "{changed:?}");
+    let verified = admin.get("/v1/audit/verify").expect(200);
+    assert_eq!(
+        (&verified["intact"], &verified["rows"]),
+        (&json!(true), &json!(6)),
+        "{verified}"
+    );
+
+    // Neither a start nor a file that says the same in other words repeats them.
+    server.restart("TERM");
+    let admin = server.platform_admin();
+    server.reload(&format!(
+        "# the same\n{}",
+        file(500_000, "  - {id: other, limit: 1, window: 1h}\n")
+    ));
+    admin.set("/v1/tiers/later", &json!({}));
+    assert_eq!(rows(&admin).len(), 6);
+    // What it drops is told, too, and a tenant sees what is about its org.
+    server.reload(&file(500_000, ""));
+    let gone = wait_for("the row of what is gone", || {
+        rows(&admin)
+            .into_iter()
+            .find(|row| row["id"] == "other" && row["after"].is_null())
+    });
+    assert_eq!(gone["before"]["limit"], 1);
+    let tenant = admin.with_role("tenant-viewer", Some("acme"));
+    let own = tenant.items("/v1/audit");
+    assert!(
+        own.iter()
+            .any(|row| row["kind"] == "override" && row["after"]["limit"] == 7),
+        "{own:?}"
+    );
 }

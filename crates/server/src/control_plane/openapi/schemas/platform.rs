@@ -114,7 +114,7 @@ fn answers() -> Vec<(&'static str, Value)> {
         ),
         (
             "Verification",
-            Object::answered("Whether every row of the audit is chained to the one before.")
+            Object::answered("Whether every row of the audit is chained to the one before, and every entry what its last row says.")
                 .needs("intact", flag(), "")
                 .needs(
                     "rows",
@@ -124,7 +124,31 @@ fn answers() -> Vec<(&'static str, Value)> {
                 .shows(
                     "firstBroken",
                     json!({"type": "integer"}),
-                    "The first revision that does not fit.",
+                    "The first revision that does not fit, or is missing.",
+                )
+                .needs(
+                    "differing",
+                    list(
+                        &Object::answered("An entry that is not what the last row about it says.")
+                            .needs("kind", text(), "")
+                            .shows("orgId", text(), "")
+                            .needs("id", text(), "")
+                            .schema(),
+                    ),
+                    "At most 100 of them.",
+                )
+                .needs(
+                    "head",
+                    Object::answered("The last row.")
+                        .needs("revision", whole(i64::MAX.unsigned_abs()), "")
+                        .needs("hash", text(), "")
+                        .schema(),
+                    "Where the audit ends.",
+                )
+                .shows(
+                    "keyedFrom",
+                    json!({"type": "integer"}),
+                    "The first revision that was made with the key of `--audit-key`.",
                 )
                 .schema(),
         ),
