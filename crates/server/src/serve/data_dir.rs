@@ -2,10 +2,23 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
+
+use rustix::fs::Mode;
 
 /// The file whose lock says that the directory is in use. The lock ends with the process, however that ends.
 const LOCK: &str = "lock";
+
+/// Files that earlier versions left readable for others, though they hold the hashes of keys and tokens.
+const PRIVATE: [&str; 6] = [
+    LOCK,
+    "catalogue.sqlite3",
+    "catalogue.sqlite3-wal",
+    "catalogue.sqlite3-shm",
+    "catalogue.snapshot",
+    "redis-in-use",
+];
 
 /// A data directory that this process has locked.
 pub(super) struct DataDir {
@@ -14,12 +27,24 @@ pub(super) struct DataDir {
 }
 
 impl DataDir {
+    /// Has all files that this process makes from now on readable and writable by nobody else, those that SQLite makes
+    /// among them.
+    pub(super) fn keep_files_private() {
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    }
+
     /// Makes the directory if it is missing, and locks it.
     ///
     /// Two servers on one directory would each count rates by themselves, so that twice as much would be let through.
     pub(super) fn lock(path: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("--data-dir: {}: {error}", path.display());
-        std::fs::create_dir_all(path).map_err(failed)?;
+        let mut directory = std::fs::DirBuilder::new();
+        directory
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .map_err(failed)?;
+        keep_private(path).map_err(failed)?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(path.join(LOCK)).map_err(failed)?;
@@ -42,6 +67,40 @@ impl DataDir {
             }
         }
     }
+}
+
+/// Takes from others the right to read a directory that is for this program alone, since it is empty or has its lock, and
+/// what earlier versions left there. A directory that has other things in it is left as it is.
+fn keep_private(path: &Path) -> std::io::Result<()> {
+    let mode = std::fs::metadata(path)?.permissions().mode();
+    if mode & 0o077 != 0 {
+        let is_own = path.join(LOCK).exists() || std::fs::read_dir(path)?.next().is_none();
+        let taken = if is_own { restrict(path, 0o700) } else { Ok(()) };
+        if !is_own || taken.is_err() {
+            tracing::warn!(
+                "the data directory {} can be entered by others (mode {:o}): make it 700",
+                path.display(),
+                mode & 0o777
+            );
+        }
+    }
+    for name in PRIVATE {
+        match restrict(&path.join(name), 0o600) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!("{name} in the data directory may be readable by others: {error}");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn restrict(path: &Path, mode: u32) -> std::io::Result<()> {
+    let found = std::fs::metadata(path)?.permissions().mode();
+    if found & 0o077 == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
 }
 
 /// Writes down who has the lock, for people. Nothing depends on it.

@@ -82,6 +82,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         .admin_limits
         .read(settings.headers, settings.shadow_all)?;
     let audit_key = settings.audit_key.as_deref().map(read_audit_key).transpose()?;
+    DataDir::keep_files_private();
     // Until the process ends.
     let _data_dir = DataDir::lock(&settings.data_dir)?;
     let token = match &settings.admin_token {
