@@ -1,6 +1,7 @@
 //! This node's part in a fleet: the counters that Redis keeps for all, and the nodes that share them.
 
 mod size;
+mod unshared;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,6 +22,7 @@ use crate::serve::stopped;
 
 use size::Size;
 pub use size::{ASSUMED_NODES, Source};
+pub use unshared::unshared;
 
 /// How often a slice of what lies on lease is looked through.
 const SWEEP_EVERY: Duration = Duration::from_millis(2);

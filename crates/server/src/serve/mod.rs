@@ -26,7 +26,7 @@ use crate::clock;
 use crate::control_plane::{self, AdminToken, ControlPlane, Oidc, Readiness};
 use crate::data_plane::{DataPlane, Jwt};
 use crate::engine::{Engine, random_seed};
-use crate::fleet::Fleet;
+use crate::fleet::{Fleet, unshared};
 use crate::grpc::Grpc;
 use crate::issuer;
 use crate::ledger::{Estates, Journals, Keeping, Ledger, Wills};
@@ -304,10 +304,10 @@ fn keep_ledger(
     let fail = |error: &dyn std::fmt::Display| format!("no quota ledger: {error}");
     let repository = Repository::later(&settings.database).map_err(|error| fail(&error))?;
     let repository = repository.with_audit_key(audit_key);
-    if fleet.is_some() && !repository.is_shared() {
-        tracing::info!(
-            "quotas are as durable as Redis is: for a ledger all nodes need one PostgreSQL (--database)"
-        );
+    if fleet.is_some()
+        && let Some(warning) = unshared(repository.backend())
+    {
+        tracing::warn!("{warning}");
         return Ok(None);
     }
     let run = getrandom::u64().map_err(|error| fail(&error))?;
