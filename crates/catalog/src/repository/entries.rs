@@ -19,7 +19,7 @@ impl Repository {
         .bind(place.org.as_str())
         .bind(place.id.as_str());
         let row = in_time(query.fetch_optional(&self.pool)).await?;
-        row.as_ref().map(entry).transpose()
+        Ok(row.as_ref().map(entry).transpose()?)
     }
 
     /// At most `limit` entries of a kind and an org whose ids come after `after`, in the order of their ids' bytes. Fewer
@@ -85,7 +85,7 @@ impl Repository {
         };
         let query = sqlx::query(statement).bind(kind.name()).bind(org).bind(ids);
         let rows = in_time(query.fetch_all(&self.pool)).await?;
-        rows.iter().map(entry).collect()
+        Ok(rows.iter().map(entry).collect::<Result<_, _>>()?)
     }
 
     /// How many entries an org has of a kind, counted no further than `most`.
@@ -101,7 +101,8 @@ impl Repository {
     }
 
     /// At most `limit` of all entries, those after a place, in the order of the kind's name, the org and the id. As in a
-    /// [list](Self::list), fewer don't mean that there are no more.
+    /// [list](Self::list), fewer don't mean that there are no more. Entries of
+    /// unknown kinds are among them.
     ///
     /// A node reads the whole catalogue by this when it starts. Pages are not read at one moment: ask for the
     /// [head](Self::head) first, and follow the [journal](Self::journal) from there.
@@ -132,7 +133,7 @@ impl Repository {
         .bind(cut.last.try_get::<&str, _>(3)?)
         .bind(limit);
         let rows = in_time(query.fetch_all(&self.pool)).await?;
-        rows.iter().map(entry).collect()
+        Ok(rows.iter().map(entry).collect::<Result<_, _>>()?)
     }
 
     /// Makes changes, all or none, provided that the catalogue is still at the revision the writer knows.
@@ -237,9 +238,9 @@ async fn delete(connection: &mut AnyConnection, place: &Place) -> Result<(), sql
     Ok(())
 }
 
-fn entry(row: &AnyRow) -> Result<Entry, RepositoryError> {
+fn entry(row: &AnyRow) -> Result<Entry, sqlx::Error> {
     let place = Place {
-        kind: Kind::stored(row.try_get(0)?)?,
+        kind: Kind::stored(row.try_get(0)?),
         org: row.try_get(1)?,
         id: row.try_get(2)?,
     };

@@ -61,7 +61,17 @@ impl Repository {
     pub async fn journal(&self, after: i64, limit: i64) -> Result<Vec<JournalRow>, RepositoryError> {
         let mut connection = self.pool.acquire().await?;
         let rows = in_time(rows_after(&mut connection, after, limit)).await?;
-        rows.into_iter().map(Chained::row).collect()
+        Ok(rows.into_iter().map(Chained::row).collect())
+    }
+
+    /// True if a policy was ever made by API, whatever became of it since. Those of files are no entries.
+    pub async fn has_had_policies(&self) -> Result<bool, RepositoryError> {
+        let query = sqlx::query(
+            "SELECT 1 FROM tollgate_journal WHERE org = '' AND kind = $1 AND actor NOT LIKE 'file:%' LIMIT 1",
+        );
+        let query = query.bind(Kind::Policy.name());
+        let row = in_time(query.fetch_optional(&self.pool)).await?;
+        Ok(row.is_some())
     }
 
     /// What at most `limit` rows after a number changed, the oldest first: for whoever looks at what is there now, and needs
@@ -74,9 +84,9 @@ impl Repository {
         .bind(after)
         .bind(limit.max(0));
         let rows = in_time(query.fetch_all(&self.pool)).await?;
-        let changed = |row: &AnyRow| {
+        let changed = |row: &AnyRow| -> Result<Changed, sqlx::Error> {
             let place = Place {
-                kind: Kind::stored(row.try_get(2)?)?,
+                kind: Kind::stored(row.try_get(2)?),
                 org: row.try_get(3)?,
                 id: row.try_get(4)?,
             };
@@ -86,17 +96,7 @@ impl Repository {
                 place: (!is_of_file(row.try_get(5)?)).then_some(place),
             })
         };
-        rows.iter().map(changed).collect()
-    }
-
-    /// True if a row says that anything was changed but tokens and what quotas have used.
-    pub async fn was_used(&self) -> Result<bool, RepositoryError> {
-        let query = sqlx::query(
-            "SELECT 1 FROM tollgate_journal WHERE kind <> $1 AND kind <> $2 AND actor NOT LIKE 'file:%' LIMIT 1",
-        )
-            .bind(Kind::Token.name())
-            .bind(Kind::Quota.name());
-        Ok(in_time(query.fetch_optional(&self.pool)).await?.is_some())
+        Ok(rows.iter().map(changed).collect::<Result<_, _>>()?)
     }
 
     /// At most `limit` rows before a number, the newest first, of all orgs or of one, with the rows about the org
@@ -161,9 +161,9 @@ impl Repository {
             }
         };
         let rows = in_time(of(rows, span.0, span.1).fetch_all(&self.pool)).await?;
-        let rows = rows.iter().map(|row| chained(row)?.row());
+        let rows = rows.iter().map(|row| Ok(chained(row)?.row()));
         Ok(Page {
-            rows: rows.collect::<Result<_, _>>()?,
+            rows: rows.collect::<Result<_, sqlx::Error>>()?,
             more: cut.more,
         })
     }
@@ -269,20 +269,20 @@ fn chained(row: &AnyRow) -> Result<Chained, sqlx::Error> {
 }
 
 impl Chained {
-    fn row(self) -> Result<JournalRow, RepositoryError> {
+    fn row(self) -> JournalRow {
         let Self { link, hash } = self;
         let present = |body: String| (!body.is_empty()).then_some(body);
-        Ok(JournalRow {
+        JournalRow {
             revision: link.revision,
             author: link.author,
             place: Place {
-                kind: Kind::stored(&link.kind)?,
+                kind: Kind::stored(&link.kind),
                 org: link.org,
                 id: link.id,
             },
             before: present(link.before),
             after: present(link.after),
             hash,
-        })
+        }
     }
 }

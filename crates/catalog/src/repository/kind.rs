@@ -1,9 +1,15 @@
 //! Kinds by their names, which are what the database keeps.
 
-use super::{Kind, RepositoryError};
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use super::Kind;
+
+/// How many kinds are remembered as reported: a database that holds more of them is not one of a newer version.
+const MAX_REPORTED_KINDS: usize = 32;
 
 impl Kind {
-    /// Every kind.
+    /// Every kind that is known.
     pub const ALL: [Self; 13] = [
         Self::Tier,
         Self::Org,
@@ -36,6 +42,7 @@ impl Kind {
             Self::Eras => "eras",
             Self::Token => "token",
             Self::Quota => "quota",
+            Self::Unknown => "unknown",
         }
     }
 
@@ -44,12 +51,21 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The kind of a name that a table holds.
-    pub(super) fn stored(name: &str) -> Result<Self, RepositoryError> {
-        Self::parse(name).ok_or_else(|| {
-            RepositoryError::Content(format!(
-                "the database holds an entry of the unknown kind {name:?}"
-            ))
-        })
+    /// The kind of a name that is stored somewhere. One that a newer version has written is reported, once for each
+    /// name.
+    pub fn stored(name: &str) -> Self {
+        static REPORTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+        if let Some(kind) = Self::parse(name) {
+            return kind;
+        }
+        let mut reported = REPORTED.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() < MAX_REPORTED_KINDS && reported.insert(name.to_owned()) {
+            tracing::warn!(
+                kind = name,
+                "the catalogue holds entries of a kind that this version does not know: they are skipped. A newer \
+                 version has written them; update this node"
+            );
+        }
+        Self::Unknown
     }
 }

@@ -72,6 +72,9 @@ pub enum Kind {
     Token,
     /// What was used of a quota. It is in the ledger, and only its corrections are in the journal.
     Quota,
+    /// Something that a newer version of this program has written, beside which this one runs. Only rows of the
+    /// journal are of this kind.
+    Unknown,
 }
 
 /// Where an entry is: its kind, its org (empty for those of none) and its id.

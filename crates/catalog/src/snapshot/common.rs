@@ -8,6 +8,7 @@ use tollgate_core::KeySeed;
 use super::Tier;
 use super::beside::Beside;
 use super::descriptors::{Descriptors, Place};
+use super::fitting::field_of;
 use super::limit::{Limit, Routes};
 use super::org::OrgEntry;
 use super::policy_values::PolicyValues;
@@ -153,26 +154,18 @@ impl Common {
     }
 
     /// The number of a pattern's routes. One that no policy has is added to the routes of an org's own, which
-    /// are numbered on from here. A class that there is not is noted.
-    pub(super) fn routes_of(
-        &self,
-        pattern: &Pattern,
-        own: &mut OwnRoutes,
-        note: impl FnOnce(String),
-    ) -> Routes {
+    /// are numbered on from here. The error says which class there is not.
+    pub(super) fn routes_of(&self, pattern: &Pattern, own: &mut OwnRoutes) -> Result<Routes, String> {
         match pattern {
-            Pattern::Any => Routes::Any,
+            Pattern::Any => Ok(Routes::Any),
             Pattern::Class(class) => {
-                let known = self.class_names.iter().position(|name| **name == *class);
-                if let Some(number) = known.and_then(|number| u32::try_from(number).ok()) {
-                    return Routes::Class(number);
-                }
-                note(format!("there is no endpoint class `{class}`"));
-                Routes::Any
+                let number = self.class_number(class);
+                let routes = number.map(Routes::Class);
+                routes.ok_or_else(|| format!("there is no endpoint class `{class}`"))
             }
             Pattern::Route(route) => {
                 if let Some(number) = self.route_numbers.get(pattern) {
-                    return Routes::Route(*number);
+                    return Ok(Routes::Route(*number));
                 }
                 let next = self.route_numbers.len() + own.numbers.len();
                 let next = u32::try_from(next).unwrap_or(u32::MAX);
@@ -180,9 +173,15 @@ impl Common {
                 if number == next {
                     own.router.add(route, number);
                 }
-                Routes::Route(number)
+                Ok(Routes::Route(number))
             }
         }
+    }
+
+    /// The number of an endpoint class, if there is one of that name.
+    pub(super) fn class_number(&self, class: &str) -> Option<u32> {
+        let known = self.class_names.iter().position(|name| **name == *class);
+        known.and_then(|number| u32::try_from(number).ok())
     }
 
     /// The place of the descriptor that a policy is for.
@@ -210,7 +209,7 @@ impl Common {
         let mut own = OwnRoutes::default();
         for policy in of_either_set(set) {
             if matches!(policy.pattern, Pattern::Route(_)) {
-                self.routes_of(&policy.pattern, &mut own, drop);
+                let _ = self.routes_of(&policy.pattern, &mut own);
             }
             if let Some(path) = &policy.path {
                 let place = self.descriptors.add(path);
@@ -219,9 +218,11 @@ impl Common {
         }
         let mut limits = Vec::with_capacity(self.policies.len());
         for policy in &self.policies {
-            let routes = self.routes_of(&policy.pattern, &mut own, |message| {
-                let field = format!("policies ({}).endpointPattern", policy.id);
+            let routes = self.routes_of(&policy.pattern, &mut own);
+            let routes = routes.unwrap_or_else(|message| {
+                let field = field_of(&policy.id, "endpointPattern");
                 problems.add(policy.line_of("endpointPattern"), field, message);
+                Routes::Any
             });
             let limit = Limit::new(policy, routes, self.seed).at(self.place_of(policy));
             limits.push(limit.after(self.pasts_of(policy).cloned(), self.seed));

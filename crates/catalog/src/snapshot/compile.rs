@@ -28,6 +28,17 @@ impl Snapshot {
         seed: KeySeed,
         replaces: Option<(&Arc<Self>, Timestamp)>,
     ) -> Result<Self, Problems> {
+        let (snapshot, problems) = Self::compile_noting(set, seed, replaces);
+        problems.sorted()?;
+        Ok(snapshot)
+    }
+
+    /// Compiles a policy set with whatever is wrong with it, which is noted. Overrides that don't fit have no effect.
+    pub fn compile_noting(
+        set: &PolicySet,
+        seed: KeySeed,
+        replaces: Option<(&Arc<Self>, Timestamp)>,
+    ) -> (Self, Problems) {
         let mut problems = Problems::default();
         let sets = Arc::new(Sets::of_set(set, seed, &mut problems));
         let records = records(set);
@@ -37,7 +48,6 @@ impl Snapshot {
             let (hash, record) = (seed.id(record.org.id.as_bytes()), Arc::new(record));
             orgs.put(hash, record.clone(), Some((record, entry)));
         }
-        problems.sorted()?;
         let catalogue = Arc::new(Catalogue { sets, orgs });
         let formers = replaces.map_or_else(Vec::new, |(past, now)| {
             let shared = || catalogue.sets.limits().map(Counting::on);
@@ -52,12 +62,13 @@ impl Snapshot {
             slowing::with(&past.slowings, slowing::slowing(before, after, now), now)
         });
         let keys = replaces.map_or_else(|| Arc::new(KeyTable::sized(0)), |(past, _)| past.keys.clone());
-        Ok(Self {
+        let snapshot = Self {
             catalogue,
             formers,
             slowings,
             keys,
-        })
+        };
+        (snapshot, problems)
     }
 
     /// The same with other policies, tiers and classes, or another rollout. Orgs whom that
@@ -88,7 +99,19 @@ impl Snapshot {
         changes: Vec<(String, Option<OrgRecord>)>,
         now: Timestamp,
     ) -> Result<Self, Problems> {
-        let mut problems = Problems::default();
+        let (snapshot, problems) = self.with_orgs_noting(changes, now);
+        let all = problems.into_iter().flat_map(|(_, problems)| problems.0);
+        Problems(all.collect()).sorted()?;
+        Ok(snapshot)
+    }
+
+    /// The same with whatever is wrong with them, which is noted by org. Overrides that don't fit have no effect.
+    pub fn with_orgs_noting(
+        &self,
+        changes: Vec<(String, Option<OrgRecord>)>,
+        now: Timestamp,
+    ) -> (Self, Vec<(String, Problems)>) {
+        let mut noted = Vec::new();
         let sets = &self.catalogue.sets;
         let mut orgs = self.catalogue.orgs.settled();
         let (mut anew, mut slowings) = (None, self.slowings.clone());
@@ -106,7 +129,11 @@ impl Snapshot {
                 continue;
             };
             let read = record.read();
+            let mut problems = Problems::default();
             let entry = sets.compile_org(&read, &mut problems);
+            if !problems.0.is_empty() {
+                noted.push((id.clone(), problems));
+            }
             let common = sets.of(&entry);
             slow_down_to(&entry);
             let before = before.into_iter().flat_map(|org| org.limits(sets.of(org), now));
@@ -115,8 +142,7 @@ impl Snapshot {
             anew = anew.max(counts_anew(before, present.chain(shared())));
             orgs.put(hash, Arc::new(record), Some((Arc::new(read), entry)));
         }
-        problems.sorted()?;
-        Ok(Self {
+        let snapshot = Self {
             keys: self.keys.clone(),
             formers: self.remembered(anew, now),
             slowings,
@@ -124,7 +150,15 @@ impl Snapshot {
                 sets: sets.clone(),
                 orgs,
             }),
-        })
+        };
+        (snapshot, noted)
+    }
+
+    /// What is wrong with an org's record by the policies in force.
+    pub fn problems_of(&self, record: &OrgRecord) -> Problems {
+        let mut problems = Problems::default();
+        self.catalogue.sets.compile_org(&record.read(), &mut problems);
+        problems
     }
 
     /// The same with some more orgs that were checked before. They are compiled when they are first asked for.

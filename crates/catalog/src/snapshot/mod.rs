@@ -7,6 +7,7 @@ mod common;
 mod compile;
 mod descriptors;
 mod explain;
+mod fitting;
 mod formers;
 mod idle;
 mod ids;
@@ -31,6 +32,7 @@ use tollgate_core::{Algorithm, Calendar, Slowing, Timestamp};
 
 pub use archive::{Archive, Span};
 pub use explain::{Effective, Explanation, Skip, Verdict};
+pub use fitting::Misfit;
 pub use keys::{ApiKey, KeyHash};
 pub use limit::{Limit, Origin, OtherSet};
 pub use name::CounterName;
@@ -181,6 +183,23 @@ impl Snapshot {
         let org = self.entry_of(Some(&change.org));
         let policy = self.catalogue.sets.active.policy_of(change, org.tier)?;
         Some(&policy.id)
+    }
+
+    /// Why an override of an org has no effect, if it has none because what it names is not there.
+    pub fn misfit(&self, change: &crate::model::Override) -> Option<String> {
+        let org = self.entry_of(Some(&change.org));
+        self.catalogue.sets.of(org).misfit(change, org.tier)
+    }
+
+    /// True if an org of this id is known.
+    pub fn knows_org(&self, id: &str) -> bool {
+        let sets = &self.catalogue.sets;
+        self.catalogue.orgs.knows(sets.active.seed.id(id.as_bytes()))
+    }
+
+    /// True if there is an endpoint class of this name.
+    pub fn has_class(&self, name: &str) -> bool {
+        self.classes().iter().any(|class| **class == *name)
     }
 
     /// A tier by its name.

@@ -22,6 +22,23 @@ impl Common {
         }
     }
 
+    /// Why an override has no effect, if it has none because what it names is not there.
+    pub(super) fn misfit(&self, change: &Override, tier: u32) -> Option<String> {
+        let pick = self.pick(change, tier, &Problems::default());
+        let base = match pick {
+            Err((_, message)) => return Some(message),
+            Ok(Pick::Inert) => return None,
+            Ok(Pick::New) => None,
+            Ok(Pick::Policy(index)) => self.policies.get(index as usize),
+        };
+        match change.pattern.as_ref().or(base.map(|policy| &policy.pattern)) {
+            Some(Pattern::Class(class)) if self.class_number(class).is_none() => {
+                Some(format!("there is no endpoint class `{class}`"))
+            }
+            _ => None,
+        }
+    }
+
     /// Compiles an org with its overrides. Their limits are compiled when they are asked for, or with `problems` to be
     /// noted at once.
     pub(super) fn compile_org(&self, record: &OrgRecord, problems: Option<&mut Problems>) -> OrgEntry {
@@ -124,6 +141,8 @@ impl Common {
                     .window
                     .is_none_or(|window| Some(window) == policy.values.window)
                 && (change.required_scope.is_none() || change.required_scope == policy.required_scope)
+                // A file's is for the file's policies, whatever is made beside them.
+                && (change.line == 0 || policy.line > 0)
         };
         let fitting: Vec<u32> = of_tier
             .iter()
@@ -180,9 +199,12 @@ impl OrgInMaking<'_, '_> {
         let pattern = change.pattern.as_ref().or(policy.map(|policy| &policy.pattern));
         let routes = self
             .common
-            .routes_of(pattern.unwrap_or(&Pattern::Any), &mut self.routes, |message| {
-                change.problem(self.problems, "endpointPattern", message);
-            });
+            .routes_of(pattern.unwrap_or(&Pattern::Any), &mut self.routes);
+        let routes = match routes {
+            Ok(routes) => routes,
+            // Without its class it would be for all routes.
+            Err(message) => return change.problem(self.problems, "endpointPattern", message),
+        };
         let terms = Terms::new(base, routes, change);
         let limit = self
             .checked

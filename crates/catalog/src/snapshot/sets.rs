@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use tollgate_core::{KeySeed, Timestamp};
 
 use super::common::Common;
+use super::fitting::field_of;
 use super::limit::Limit;
 use super::org::OrgEntry;
 use super::policy_values::PolicyValues;
@@ -149,7 +150,7 @@ fn check_replaced(set: &PolicySet, problems: &mut Problems) {
         let known = known.get_or_insert_with(|| all.clone().map(|policy| policy.id.as_str()).collect());
         for id in policy.replaces.iter().filter(|id| !known.contains(id.as_str())) {
             let near = problems.suggestion(id, known.iter().copied());
-            let field = format!("policies ({}).replaces", policy.id);
+            let field = field_of(&policy.id, "replaces");
             let message = format!("there is no policy `{id}`{near}");
             problems.add(policy.line_of("replaces"), field, message);
         }

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use tollgate_core::{IdHash, Mode, Period, Timestamp};
 
 use super::common::Common;
+use super::fitting::field_of;
 use super::limit::Limit;
 use super::own::Terms;
 use crate::document::Problems;
@@ -25,16 +26,21 @@ impl Common {
         let mut known: HashMap<IdHash, Vec<&Limit>> = HashMap::new();
         let limits = self.policies.iter().zip(&self.limits);
         for (policy, limit) in limits.filter(|(_, limit)| counts_as_one(limit)) {
-            let path = |field| format!("policies ({}).{field}", policy.id);
+            let before = problems.0.len();
+            let mut note = |field, message: String| {
+                problems.add(policy.line_of(field), field_of(&policy.id, field), message);
+            };
             if let Some((field, message)) = of_each_org(limit).filter(|_| !limit.scope.within_org()) {
-                problems.add(policy.line_of(field), path(field), message);
+                note(field, message.to_owned());
             }
             let sharing = known.entry(limit.counter).or_default();
             let mut meeting = sharing.iter().filter(|other| meet(limit, other));
             if let Some(Clash(field, message)) = meeting.find_map(|other| clash(limit, other)) {
-                problems.add(policy.line_of(field), path(field), message);
+                note(field, message);
             }
-            if !sharing.iter().any(|other| stands_for(other, limit)) {
+            // One without lines will be left out, and then keeps no other out.
+            let is_left_out = policy.line == 0 && problems.0.len() > before;
+            if !is_left_out && !sharing.iter().any(|other| stands_for(other, limit)) {
                 sharing.push(limit);
             }
         }

@@ -272,7 +272,8 @@ impl OrgTable {
         held.chain(filed.map(|record| record.map(Arc::new)))
     }
 
-    fn knows(&self, hash: IdHash) -> bool {
+    /// True if there is such an org.
+    pub(super) fn knows(&self, hash: IdHash) -> bool {
         match self.slots.find(hash.short(), |slot| slot.hash == hash) {
             Some(slot) => !matches!(slot.record, Record::Gone),
             None => self.idle.as_ref().is_some_and(|idle| idle.knows(hash)),

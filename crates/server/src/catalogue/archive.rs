@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +14,7 @@ use tollgate_catalog::snapshot::{Archive, Span};
 use super::FileSet;
 use super::contents::{Held, OF_AN_ORG};
 use super::disk::{Extent, Line, State};
+use super::seal::{Seal, Sum};
 
 /// The file on disk, read an org at a time, with what the policy file says beside it.
 pub(super) struct OrgsOnDisk {
@@ -48,31 +49,15 @@ impl OrgsOnDisk {
     }
 
     fn parsed(&self, spans: &[Vec<u8>]) -> io::Result<OrgRecord> {
-        let (mut held, mut org) = (Held::default(), None);
-        for line in spans.iter().flat_map(|bytes| bytes.split(|byte| *byte == b'\n')) {
-            if line.is_empty() {
-                continue;
-            }
-            let Some(Line::State(state)) = Line::read(line) else {
-                return Err(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    "not a state of an entry",
-                ));
-            };
-            org = org.or_else(|| org_of(&state.place).map(str::to_owned));
-            match state.entry() {
-                Ok(entry) => held.take(&entry),
-                Err(gone) => held.forget(&gone),
-            }
-        }
+        let (org, held) = held_in(spans)?;
         let record = org.and_then(|org| held.merged(&org, &self.set));
         record.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not the record of an org"))
     }
 
-    /// The record of states that lie apart, in their order.
-    pub(super) fn gathered(&self, spans: &[Span]) -> io::Result<OrgRecord> {
+    /// What is held of an org in states that lie apart, in their order.
+    pub(super) fn held(&self, spans: &[Span]) -> io::Result<Held> {
         let bytes: io::Result<Vec<_>> = spans.iter().map(|span| self.bytes(*span)).collect();
-        self.parsed(&bytes?)
+        held_in(&bytes?).map(|(_, held)| held)
     }
 
     fn tell<T>(&self, result: io::Result<T>) -> io::Result<T> {
@@ -87,9 +72,32 @@ impl OrgsOnDisk {
     }
 }
 
+/// What is held of an org, and which one it is, from lines of the file.
+fn held_in(spans: &[Vec<u8>]) -> io::Result<(Option<String>, Held)> {
+    let (mut held, mut org) = (Held::default(), None);
+    for line in spans.iter().flat_map(|bytes| bytes.split(|byte| *byte == b'\n')) {
+        if line.is_empty() {
+            continue;
+        }
+        let Some(Line::State(state)) = Line::read(line) else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "not a state of an entry",
+            ));
+        };
+        org = org.or_else(|| org_of(&state.place).map(str::to_owned));
+        match state.entry() {
+            Ok(entry) => held.take(&entry),
+            Err(gone) => held.forget(&gone),
+        }
+    }
+    Ok((org, held))
+}
+
 impl Archive for OrgsOnDisk {
     fn record(&self, span: Span) -> io::Result<OrgRecord> {
-        self.tell(self.gathered(&[span]))
+        let read = self.bytes(span).and_then(|bytes| self.parsed(&[bytes]));
+        self.tell(read)
     }
 
     fn record_mentioning(&self, span: Span, word: &str) -> io::Result<Option<OrgRecord>> {
@@ -118,48 +126,81 @@ pub(super) struct Index {
     /// States of what is no org's record, in their order.
     pub(super) others: Vec<State>,
     pub(super) extent: Extent,
-    /// Its last line is not whole.
+    /// More lies behind what is whole, or there is no seal: it has to be written anew.
     pub(super) torn: bool,
+    /// Policies were made, whatever became of them since.
+    pub(super) had_policies: bool,
 }
 
 impl Index {
-    /// Reads through a file.
+    /// Reads through a file, up to where it is whole. One that has lost some of that is refused.
     pub(super) fn of(file: &File) -> io::Result<Self> {
+        let sealed = Seal::read(file)?;
         let mut index = Self::default();
         let mut reader = BufReader::with_capacity(1 << 18, file);
-        let (mut line, mut at) = (Vec::new(), 0);
-        loop {
+        let (mut line, mut at, mut sum) = (Vec::new(), 0, Sum::default());
+        reader.seek(SeekFrom::Start(0))?;
+        let end = sealed.map_or(u64::MAX, |sealed| sealed.length);
+        let mut whole = false;
+        while at < end {
             line.clear();
             let read = reader.read_until(b'\n', &mut line)?;
             if read == 0 {
-                return Ok(index);
+                break;
             }
             if line.last() != Some(&b'\n') {
-                index.torn = true;
-                return Ok(index);
+                whole = false;
+                break;
             }
             let bytes = u32::try_from(read).map_err(io::Error::other)?;
-            index.take(Line::read(&line), Span { at, bytes }).ok_or_else(|| {
+            let span = Span { at, bytes };
+            at += u64::from(bytes);
+            if sealed.is_some() && span.at == 0 {
+                continue;
+            }
+            sum.add(&line);
+            whole = index.take(Line::read(&line), span).ok_or_else(|| {
                 let place = format!("line {}: not a state of an entry", index.extent.lines + 1);
                 io::Error::new(io::ErrorKind::InvalidData, place)
             })?;
-            at += u64::from(bytes);
+        }
+        index.extent.length = at;
+        index.extent.sum = sum;
+        match sealed {
+            Some(sealed) if !whole || at != end || sealed.sum != sum => Err(damaged()),
+            Some(sealed) => {
+                index.had_policies |= sealed.had_policies;
+                index.extent.had_policies = index.had_policies;
+                index.torn = file.metadata()?.len() > end;
+                Ok(index)
+            }
+            // It was written by a version that put no seal on it. Nothing tells an empty one from the rest of one.
+            None if !whole || index.extent.revision == 0 => Err(damaged()),
+            // The next that is written has one.
+            None => {
+                index.torn = true;
+                Ok(index)
+            }
         }
     }
 
-    fn take(&mut self, line: Option<Line>, span: Span) -> Option<()> {
+    /// Takes a line, and says whether all before it is there.
+    fn take(&mut self, line: Option<Line>, span: Span) -> Option<bool> {
         match line? {
             Line::Complete(revision) => {
                 if self.extent.began == 0 {
                     self.extent.began = self.extent.lines;
                 }
                 self.extent.revision = revision;
+                return Some(true);
             }
+            Line::Unknown => {}
             Line::State(state) => {
                 self.extent.lines += 1;
+                self.had_policies |= state.place.kind == Kind::Policy;
                 let Some(org) = org_of(&state.place) else {
                     self.others.push(state);
-                    return Some(());
+                    return Some(false);
                 };
                 let spans = self.orgs.entry(org.into()).or_default();
                 match spans.last_mut() {
@@ -168,6 +209,13 @@ impl Index {
                 }
             }
         }
-        Some(())
+        Some(false)
     }
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "it is damaged: some of it is missing or not as it was written",
+    )
 }

@@ -9,11 +9,12 @@ use tollgate_catalog::model::{
     EndpointClass, Eras, KeptOverride, Org, OrgRecord, Policy, PolicySet, Reset, Rollout, UserPlan, Who,
 };
 use tollgate_catalog::repository::{Entry, Kind, Place, Repository, RepositoryError};
-use tollgate_catalog::snapshot::ApiKey;
+use tollgate_catalog::snapshot::{ApiKey, Snapshot};
 use tollgate_core::Timestamp;
 
 use super::documents::{Document, read_document, read_list};
 use super::key_hashes::KeyHashes;
+use super::left_out::LeftOut;
 use super::tokens::{Token, Tokens};
 use super::{FileSet, KeyDocument};
 use crate::control_plane::role::token_id;
@@ -28,8 +29,6 @@ const PAGE: i64 = 2_000;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Contents {
     pub(super) revision: i64,
-    /// What was written up to there and did not fit together, so that it is not in force.
-    pub(super) unfit: BTreeSet<Place>,
     pub(super) tiers: BTreeSet<String>,
     pub(super) policies: BTreeMap<String, Policy>,
     pub(super) classes: Vec<EndpointClass>,
@@ -38,12 +37,16 @@ pub(super) struct Contents {
     pub(super) eras: Eras,
     pub(super) tokens: Tokens,
     pub(super) keys: KeyHashes,
-    /// How many entries the database holds that are in force in place of the demonstration set.
-    pub(super) in_force: usize,
+    /// True if a policy was ever made: then the demonstration set is not in force any more.
+    pub(super) has_had_policies: bool,
+    /// What can't be read, since another version has written it.
+    pub(super) unreadable: BTreeSet<Place>,
+    /// What has no effect on this node.
+    pub(super) left_out: LeftOut,
 }
 
 /// What the database holds of one org.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Held {
     pub(super) org: Option<Org>,
     /// By the revision that made them: older ones first.
@@ -53,7 +56,8 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// The record of an org, from what the file says of it and what is held. `None` if neither knows it.
+    /// The record of an org, from what the file says of it and what is held. `None` if neither knows it: what else is
+    /// held of an org that is gone has no effect.
     pub(super) fn merged(self, id: &str, file: &FileSet) -> Option<OrgRecord> {
         let said = file.given.then_some(&file.set);
         let of_file = said.and_then(|set| set.orgs.iter().find(|org| org.id == id).cloned());
@@ -62,10 +66,9 @@ impl Held {
             .flat_map(|set| set.overrides.iter().filter(|change| change.org == id))
             .map(|change| KeptOverride::Read(Arc::new(change.clone())))
             .collect();
+        let named = (!overrides.is_empty()).then(|| Org::named(id));
+        let org = of_file.or(self.org).or(named)?;
         overrides.extend(self.overrides.into_values().map(KeptOverride::Json));
-        let org = of_file.or(self.org);
-        let named = || (!overrides.is_empty()).then(|| Org::named(id));
-        let org = org.or_else(named)?;
         Some(OrgRecord {
             org,
             overrides,
@@ -129,15 +132,22 @@ impl Contents {
     /// that is there now, once for each of its secrets.
     pub(super) fn take(&mut self, place: &Place, entry: Option<&Entry>) -> Vec<ApiKey> {
         let id = place.id.as_str();
+        self.left_out.remove(place);
+        if matches!(place.kind, Kind::Policy | Kind::Rollout) {
+            self.note_unreadable(place, entry);
+        }
         match place.kind {
             Kind::Tier => match entry {
                 Some(_) => drop(self.tiers.insert(id.to_owned())),
                 None => drop(self.tiers.remove(id)),
             },
-            Kind::Policy => match entry.and_then(document) {
-                Some(policy) => drop(self.policies.insert(id.to_owned(), policy)),
-                None => drop(self.policies.remove(id)),
-            },
+            Kind::Policy => {
+                self.has_had_policies |= entry.is_some();
+                match entry.and_then(document) {
+                    Some(policy) => drop(self.policies.insert(id.to_owned(), policy)),
+                    None => drop(self.policies.remove(id)),
+                }
+            }
             Kind::Rollout => self.take_rollout(id, entry.and_then(document)),
             Kind::Eras => self.eras = entry.map_or_else(Eras::default, eras),
             Kind::EndpointClasses => self.classes = entry.map_or_else(Vec::new, classes),
@@ -149,15 +159,59 @@ impl Contents {
                     .set(place, secrets.iter().map(|secret| secret.hash).collect());
                 return secrets;
             }
-            Kind::Org | Kind::Override | Kind::User | Kind::Reset | Kind::App | Kind::Quota => {}
+            Kind::Org
+            | Kind::Override
+            | Kind::User
+            | Kind::Reset
+            | Kind::App
+            | Kind::Quota
+            | Kind::Unknown => {}
         }
         Vec::new()
+    }
+
+    /// Takes note of a policy or rollout that can't be read. It has no effect, and nothing else suffers for it.
+    fn note_unreadable(&mut self, place: &Place, entry: Option<&Entry>) {
+        let readable = entry.is_none_or(|entry| match place.kind {
+            Kind::Policy => document::<Policy>(entry).is_some(),
+            _ => document::<Rollout>(entry).is_some(),
+        });
+        if readable {
+            self.unreadable.remove(place);
+        } else {
+            self.unreadable.insert(place.clone());
+            let why = "it can't be read: another version has written it".to_owned();
+            self.left_out.insert(place.clone(), why);
+        }
+    }
+
+    /// Notes all tokens of orgs that are not there. They open nothing.
+    pub(super) fn note_orphan_tokens(&mut self, snapshot: &Snapshot) {
+        for token in self.tokens.values() {
+            self.left_out.note_token(token, snapshot);
+        }
+    }
+
+    /// Notes which of some tokens, and of the tokens of some orgs, are of orgs that are not there.
+    pub(super) fn note_tokens(&mut self, ids: &[String], orgs: &BTreeSet<String>, snapshot: &Snapshot) {
+        let gone = orgs.iter().filter(|org| !snapshot.knows_org(org));
+        let theirs = gone.flat_map(|org| self.tokens.of_org(org, ""));
+        let ids = ids.iter().map(String::as_str).chain(theirs);
+        for token in ids.filter_map(|id| self.tokens.get(id)) {
+            self.left_out.note_token(token, snapshot);
+        }
+    }
+
+    /// True while the demonstration set is in force.
+    pub(super) fn demonstrates(&self, file: &FileSet) -> bool {
+        !file.given && !self.has_had_policies
     }
 
     /// The set to compile: the file's, and beside it what of the database it does not name. Without either the
     /// demonstration set.
     pub(super) fn set_with(&self, file: &FileSet) -> PolicySet {
-        let mut set = if file.given || self.in_force == 0 {
+        let demonstrates = self.demonstrates(file);
+        let mut set = if file.given || demonstrates {
             file.set.clone()
         } else {
             PolicySet::default()
@@ -174,17 +228,16 @@ impl Contents {
         }
         if set.endpoint_classes.is_empty() {
             set.endpoint_classes.clone_from(&self.classes);
+        } else if demonstrates {
+            // The first match wins: what was made on purpose.
+            let demonstrated = std::mem::replace(&mut set.endpoint_classes, self.classes.clone());
+            set.endpoint_classes.extend(demonstrated);
         }
         set.rollout = self.rollout_beside(file);
         file.eras.mark_here(&mut set);
         self.eras.mark(&mut set);
         set
     }
-}
-
-/// Whether an entry of this kind ends the demonstration.
-pub(super) fn matters(kind: Kind) -> bool {
-    !matches!(kind, Kind::Token | Kind::Quota)
 }
 
 fn document<T: Document>(entry: &Entry) -> Option<T> {

@@ -23,7 +23,7 @@ pub(super) struct Copied {
 pub(super) struct Filed<'a> {
     pub(super) org: &'a str,
     pub(super) span: Span,
-    /// More is known of it than what needs an org to mean anything.
+    /// There is an entry of the org itself, and not only of what needs an org to mean anything.
     pub(super) known: bool,
 }
 
@@ -55,16 +55,22 @@ impl From<io::Error> for CopyError {
     }
 }
 
-/// Copies all entries. Told on the way are the orgs, and the entries that are of no org's record.
+/// Copies all entries. Told on the way are the orgs, their entries and whether there is an entry of the org itself, and
+/// the entries that are of no org's record.
 pub(super) async fn copy(
     repository: &Repository,
     disk: &Disk,
     mut filed: impl FnMut(Filed<'_>) + Send,
+    mut of_org: impl FnMut(&Entry, bool) + Send,
     mut shown: impl FnMut(&Entry) + Send,
 ) -> Result<Copied, CopyError> {
     // Read first: what is written meanwhile is followed up.
     let revision = repository.head().await?;
+    let had_policies = repository.has_had_policies().await?;
     let mut file = disk.renew().await?;
+    if had_policies {
+        file.had_policies();
+    }
     let of_an_org = [Kind::Org, Kind::Override, Kind::User, Kind::Reset];
     let mut cursors = of_an_org.map(Cursor::at_start_of);
     loop {
@@ -80,8 +86,9 @@ pub(super) async fn copy(
         let Some(org) = next else { break };
         let (mut span, mut known): (Option<Span>, bool) = (None, false);
         for cursor in &mut cursors {
-            known |= cursor.org() == Some(&org) && matches!(cursor.kind, Kind::Org | Kind::Override);
+            known |= cursor.org() == Some(&org) && cursor.kind == Kind::Org;
             while let Some(entry) = cursor.take_of(&org) {
+                of_org(&entry, known);
                 add(&mut file, entry, &mut span)?;
                 cursor.fill(repository).await?;
             }

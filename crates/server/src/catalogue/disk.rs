@@ -1,15 +1,15 @@
 //! The catalogue as this node last saw it, on disk: where idle orgs lie while it runs, and what it starts from when
 //! its database is away.
 //!
-//! A file of lines, one JSON list each: revision, kind, org, id and body of an entry, or a revision alone, which
-//! says that all up to it is there. It begins with all there was, the entries of an org side by side; later states are
-//! appended, and once those have become more than it began with it is written anew. A node that is killed while it
-//! appends leaves a last line that is not whole, or no revision after it; what is missing is read again from the
+//! A file of lines, one JSON list each: revision, kind, org, id and body of an entry, or a revision alone, which says
+//! that all up to it is there. After its [seal](super::seal) it begins with all there was, the entries of an org side
+//! by side; later states are appended, and once those have become more than it began with it is written anew. A node
+//! that is killed while it appends leaves something behind what is sealed; what is missing is read again from the
 //! journal.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ use serde_json::json;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tollgate_catalog::repository::{Entry, Kind, Place};
 use tollgate_catalog::snapshot::Span;
+
+use super::seal::{Seal, Sum};
 
 /// The file.
 #[derive(Debug, Clone)]
@@ -34,6 +36,20 @@ pub(super) struct Extent {
     /// How many states it holds, and with how many it began.
     pub(super) lines: usize,
     pub(super) began: usize,
+    /// What its seal says.
+    pub(super) length: u64,
+    pub(super) sum: Sum,
+    pub(super) had_policies: bool,
+}
+
+impl Extent {
+    fn seal(&self) -> Seal {
+        Seal {
+            length: self.length,
+            sum: self.sum,
+            had_policies: self.had_policies,
+        }
+    }
 }
 
 /// A state of an entry: what it is since a revision, or that it is gone.
@@ -45,6 +61,10 @@ pub(super) struct State {
 }
 
 impl State {
+    fn is_policy(&self) -> bool {
+        self.place.kind == Kind::Policy
+    }
+
     /// An entry as it is.
     pub(super) fn of(entry: Entry) -> Self {
         Self {
@@ -73,6 +93,8 @@ pub(super) enum Line {
     State(State),
     /// All up to this change is there.
     Complete(i64),
+    /// A state of something that only a newer version knows.
+    Unknown,
 }
 
 impl Line {
@@ -81,11 +103,11 @@ impl Line {
         if let Ok((revision, kind, org, id, body)) =
             serde_json::from_slice::<(i64, String, String, String, Option<String>)>(line)
         {
-            let place = Place {
-                kind: Kind::parse(&kind)?,
-                org,
-                id,
-            };
+            let kind = Kind::stored(&kind);
+            if kind == Kind::Unknown {
+                return Some(Self::Unknown);
+            }
+            let place = Place { kind, org, id };
             return Some(Self::State(State {
                 revision,
                 place,
@@ -124,56 +146,80 @@ impl Disk {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let mut options = std::fs::OpenOptions::new();
+        let mut options = OpenOptions::new();
         // It holds the hashes of keys and tokens.
         options.create_new(true).read(true).write(true).mode(0o600);
-        Ok(NewFile {
+        let mut file = NewFile {
             out: BufWriter::with_capacity(1 << 18, options.open(&draft)?),
             draft,
             path: self.path.clone(),
             _alone: alone,
-            at: 0,
-            lines: 0,
-        })
+            extent: Extent {
+                length: Seal::BYTES,
+                ..Extent::default()
+            },
+        };
+        // Nobody takes the draft for more than it is yet.
+        file.out.write_all(Seal::default().line().as_bytes())?;
+        Ok(file)
     }
 
-    /// The file up to the last change that is in it whole, and that change. `None` if there is no file; one that is
-    /// longer than `most` bytes is an error.
+    /// What is sealed of the file, without the seal, and the last change that is in it whole. `None` if there is no
+    /// file; one that is longer than `most` bytes is an error.
     pub(super) fn complete(&self, most: u64) -> io::Result<Option<(i64, Vec<u8>)>> {
-        let Some(file) = self.open()? else { return Ok(None) };
-        let mut text = Vec::new();
-        file.take(most + 1).read_to_end(&mut text)?;
-        if text.len() as u64 > most {
+        let Some(mut file) = self.open()? else {
+            return Ok(None);
+        };
+        let Some(seal) = Seal::read(&file)? else {
+            return Ok(None);
+        };
+        let length = seal.length.saturating_sub(Seal::BYTES);
+        if length > most {
             return Err(io::Error::other(format!("it is larger than {most} bytes")));
         }
-        let mut end = text.len();
-        while let Some(last) = text[..end].iter().rposition(|byte| *byte == b'\n') {
-            let start = text[..last].iter().rposition(|byte| *byte == b'\n');
-            let start = start.map_or(0, |before| before + 1);
-            if let Some(Line::Complete(revision)) = Line::read(&text[start..last]) {
-                text.truncate(last + 1);
-                return Ok(Some((revision, text)));
-            }
-            end = start;
+        let mut text = Vec::new();
+        file.seek(SeekFrom::Start(Seal::BYTES))?;
+        file.take(length).read_to_end(&mut text)?;
+        let mut lines = text.rsplit(|byte| *byte == b'\n');
+        // What is sealed ends with a whole line, behind which there is nothing.
+        let last = lines.nth(1).and_then(Line::read);
+        match last {
+            Some(Line::Complete(revision)) if text.len() as u64 == length => Ok(Some((revision, text))),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidData, "it is damaged")),
         }
-        Ok(None)
     }
 
     /// Puts a whole file in this one's place.
     pub(super) async fn replace(&self, text: &[u8]) -> io::Result<()> {
         let mut file = self.renew().await?;
-        file.out.write_all(text)?;
+        file.write(text)?;
         file.place().map(|_| ())
     }
 
-    /// Appends states to the file.
-    pub(super) fn append(&self, states: &[State], complete_to: i64) -> io::Result<()> {
+    /// Appends states to the file, and says how far it has come then. `None` if it is another file by now.
+    pub(super) fn append(
+        &self,
+        kept: Extent,
+        states: &[State],
+        complete_to: i64,
+    ) -> io::Result<Option<Extent>> {
+        let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
+        if Seal::read(&file)? != Some(kept.seal()) {
+            return Ok(None);
+        }
         let mut text: Vec<u8> = states.iter().flat_map(|state| line(state).into_bytes()).collect();
         writeln!(text, "[{complete_to}]")?;
-        std::fs::OpenOptions::new()
-            .append(true)
-            .open(&self.path)?
-            .write_all(&text)
+        file.write_all_at(&text, kept.length)?;
+        let mut extent = Extent {
+            revision: complete_to,
+            lines: kept.lines + states.len(),
+            length: kept.length + text.len() as u64,
+            had_policies: kept.had_policies || states.iter().any(State::is_policy),
+            ..kept
+        };
+        extent.sum.add(&text);
+        extent.seal().set(&file)?;
+        Ok(Some(extent))
     }
 }
 
@@ -183,37 +229,46 @@ pub(super) struct NewFile {
     draft: PathBuf,
     path: PathBuf,
     _alone: OwnedMutexGuard<()>,
-    at: u64,
-    lines: usize,
+    extent: Extent,
 }
 
 impl NewFile {
     /// Adds a state, and says where it lies.
     pub(super) fn add(&mut self, state: &State) -> io::Result<Span> {
         let line = line(state);
-        self.out.write_all(line.as_bytes())?;
         let span = Span {
-            at: self.at,
+            at: self.extent.length,
             bytes: u32::try_from(line.len()).map_err(io::Error::other)?,
         };
-        self.at += u64::from(span.bytes);
-        self.lines += 1;
+        self.write(line.as_bytes())?;
+        self.extent.lines += 1;
         Ok(span)
+    }
+
+    fn write(&mut self, text: &[u8]) -> io::Result<()> {
+        self.out.write_all(text)?;
+        self.extent.length += text.len() as u64;
+        self.extent.sum.add(text);
+        Ok(())
+    }
+
+    /// Takes note that policies were made, whatever became of them since.
+    pub(super) fn had_policies(&mut self) {
+        self.extent.had_policies = true;
     }
 
     /// Ends it with what it holds, and puts it in place.
     pub(super) fn finish(mut self, revision: i64) -> io::Result<(File, Extent)> {
-        writeln!(self.out, "[{revision}]")?;
-        let extent = Extent {
-            revision,
-            lines: self.lines,
-            began: self.lines,
-        };
+        self.write(format!("[{revision}]\n").as_bytes())?;
+        self.extent.revision = revision;
+        self.extent.began = self.extent.lines;
+        let extent = self.extent;
         Ok((self.place()?, extent))
     }
 
     fn place(self) -> io::Result<File> {
         let file = self.out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        self.extent.seal().set(&file)?;
         file.sync_all()?;
         std::fs::rename(&self.draft, &self.path)?;
         Ok(file)

@@ -7,7 +7,7 @@ use tollgate_core::Timestamp;
 
 use super::FileSet;
 use super::contents::Contents;
-use super::follow::entry_of;
+use super::preview::entry_of;
 
 impl Contents {
     /// What a write changes of the eras. It must be the first of the changes: by its number the eras are told apart.

@@ -1,14 +1,14 @@
 //! Following what other nodes write.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tollgate_catalog::repository::{Change, Changed, Entry, Kind, Place};
+use tollgate_catalog::repository::Changed;
 use tollgate_catalog::snapshot::Snapshot;
 
-use super::contents::{Contents, Held, OF_AN_ORG, matters};
+use super::contents::Contents;
+use super::preview::Preview;
 use super::{Catalogue, CatalogueError};
 use crate::clock;
 use crate::metrics::Origin;
@@ -121,7 +121,8 @@ impl Catalogue {
         self.take_up(contents, rows).await
     }
 
-    /// Takes up rows of the journal, and those that come after them.
+    /// Takes up rows of the journal, and those that come after them. What does not fit here is left out, so that
+    /// nothing keeps the rest from being followed.
     async fn take_up(&self, contents: &mut Contents, mut rows: Vec<Changed>) -> Result<(), CatalogueError> {
         loop {
             let more = i64::try_from(rows.len()).is_ok_and(|read| read >= ROWS);
@@ -130,32 +131,15 @@ impl Catalogue {
                 return Ok(());
             };
             let (revision, written_ms) = (last.revision, last.at_ms);
+            let places = rows.into_iter().filter_map(|row| row.place).collect();
             let mut next = contents.clone();
-            let mut places = std::mem::take(&mut next.unfit);
-            places.extend(rows.into_iter().filter_map(|row| row.place));
-            let looked_at = places.clone();
-            let snapshot = self.preview(&mut next, places, &[]).await;
+            let Preview { snapshot, .. } = self.preview(&mut next, places, &[]).await?;
             next.revision = revision;
-            match snapshot {
-                Ok(snapshot) => {
-                    self.put_in_force(contents, next, snapshot);
-                    // By two nodes' clocks: where they differ by more, it took no time.
-                    let now_ms = i64::try_from(clock::now().millis()).unwrap_or(i64::MAX);
-                    let took = u64::try_from(now_ms.saturating_sub(written_ms)).unwrap_or(0);
-                    self.metrics.propagated(Duration::from_millis(took));
-                }
-                Err(CatalogueError::Problems(problems)) => {
-                    // Another node found it good: this one's policy file says something else, or an entry is
-                    // newer already than the rows that were read. Going on with the last good state is better
-                    // than stopping; with the next rows it is looked at again.
-                    tracing::error!(
-                        "a change of the catalogue does not fit this node's policy file: {problems}"
-                    );
-                    contents.revision = revision;
-                    contents.unfit = looked_at;
-                }
-                Err(error) => return Err(error),
-            }
+            self.put_in_force(contents, next, snapshot);
+            // By two nodes' clocks: where they differ by more, it took no time.
+            let now_ms = i64::try_from(clock::now().millis()).unwrap_or(i64::MAX);
+            let took = u64::try_from(now_ms.saturating_sub(written_ms)).unwrap_or(0);
+            self.metrics.propagated(Duration::from_millis(took));
             if !more {
                 return Ok(());
             }
@@ -167,98 +151,9 @@ impl Catalogue {
         if next.tokens != contents.tokens {
             self.tokens.store(Arc::new(next.tokens.clone()));
         }
+        self.report(contents, &next);
         *contents = next;
         self.install(snapshot);
         self.now_at(contents.revision);
-    }
-
-    /// The snapshot as it will be with some entries as the database has them, or as `changes` will make them.
-    pub(super) async fn preview(
-        &self,
-        contents: &mut Contents,
-        places: BTreeSet<Place>,
-        changes: &[Change],
-    ) -> Result<Snapshot, CatalogueError> {
-        let file = self.file.load_full();
-        let now = clock::now();
-        let (mut common, mut orgs) = (false, BTreeSet::new());
-        let (mut gone, mut there) = (Vec::new(), Vec::new());
-        let demonstrated = contents.in_force == 0 && !file.given;
-        let changed: HashMap<&Place, &Change> =
-            changes.iter().map(|change| (&change.place, change)).collect();
-        for place in places {
-            match place.kind {
-                Kind::Org => drop(orgs.insert(place.id.clone())),
-                kind if OF_AN_ORG.contains(&kind) => drop(orgs.insert(place.org.clone())),
-                kind => {
-                    let entry = match changed.get(&place) {
-                        Some(change) => entry_of(change),
-                        None => self.repository.get(&place).await?,
-                    };
-                    if kind == Kind::Key {
-                        gone.extend_from_slice(contents.keys.of(&place));
-                    }
-                    there.extend(contents.take(&place, entry.as_ref()));
-                    common |= matches!(
-                        kind,
-                        Kind::Tier | Kind::Policy | Kind::EndpointClasses | Kind::Rollout | Kind::Eras
-                    );
-                }
-            }
-            contents.in_force += usize::from(matters(place.kind));
-        }
-        let mut snapshot = (*self.engine.snapshot_full()).clone();
-        if demonstrated && contents.in_force > 0 {
-            // The demonstration ends with its orgs.
-            let set = contents.set_with(&file);
-            snapshot = self.engine.compile(&set).map_err(CatalogueError::Problems)?;
-        } else if common {
-            let set = contents.set_with(&file);
-            snapshot = snapshot
-                .with_common(&set, now)
-                .map_err(CatalogueError::Problems)?;
-        }
-        let mut records: BTreeMap<String, _> = BTreeMap::new();
-        for org in orgs {
-            let mut held = Held::read(&self.repository, &org).await?;
-            held.apply(&org, changes);
-            let record = held.merged(&org, &file);
-            records.insert(org, record);
-        }
-        if !records.is_empty() {
-            let with_orgs = snapshot.with_orgs(records.into_iter().collect(), now);
-            snapshot = with_orgs.map_err(CatalogueError::Problems)?;
-        }
-        if !gone.is_empty() || !there.is_empty() {
-            snapshot = snapshot.with_keys(&gone, there);
-        }
-        Ok(snapshot)
-    }
-}
-
-/// The entry that a change will make.
-pub(super) fn entry_of(change: &Change) -> Option<Entry> {
-    change.body.as_ref().map(|body| Entry {
-        place: change.place.clone(),
-        body: body.clone(),
-        revision: i64::MAX,
-    })
-}
-
-impl Held {
-    /// Applies what is about to be written.
-    fn apply(&mut self, org: &str, changes: &[Change]) {
-        for change in changes {
-            let place = &change.place;
-            let concerns = (place.kind == Kind::Org && place.id == org)
-                || (OF_AN_ORG.contains(&place.kind) && place.org == org);
-            if !concerns {
-                continue;
-            }
-            match entry_of(change) {
-                Some(entry) => self.take(&entry),
-                None => self.forget(place),
-            }
-        }
     }
 }

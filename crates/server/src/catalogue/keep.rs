@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tollgate_catalog::repository::{Repository, RepositoryError};
+use tollgate_catalog::repository::{Kind, Repository, RepositoryError};
 use tollgate_counters::LogPace;
 
 use super::copy::{CopyError, copy};
@@ -65,17 +65,13 @@ impl Disk {
             && kept.lines < kept.began * 2 + FEW
         {
             let (revision, states) = changed_since(repository, kept.revision).await?;
-            let lines = kept.lines + states.len();
             let disk = self.clone();
-            let appended = tokio::task::spawn_blocking(move || disk.append(&states, revision)).await;
-            appended.map_err(std::io::Error::other)??;
-            return Ok(Extent {
-                revision,
-                lines,
-                ..kept
-            });
+            let appended = tokio::task::spawn_blocking(move || disk.append(kept, &states, revision)).await;
+            if let Some(extent) = appended.map_err(std::io::Error::other)?? {
+                return Ok(extent);
+            }
         }
-        Ok(copy(repository, self, |_| {}, |_| {}).await?.extent)
+        Ok(copy(repository, self, |_| {}, |_, _| {}, |_| {}).await?.extent)
     }
 }
 
@@ -91,7 +87,8 @@ async fn changed_since(
         let more = i64::try_from(rows.len()).is_ok_and(|read| read >= ROWS);
         for row in rows {
             revision = row.revision;
-            changed.extend(row.place.map(|place| (place, revision)));
+            let known = row.place.filter(|place| place.kind != Kind::Unknown);
+            changed.extend(known.map(|place| (place, revision)));
         }
         if !more {
             break;

@@ -16,23 +16,28 @@ mod follow;
 mod keep;
 mod key_hashes;
 mod keys;
+mod left_out;
 mod mirror;
 mod of_file;
+mod preview;
 mod references;
 mod rollouts;
+mod seal;
 mod shards;
 mod tokens;
 mod whole;
 mod write;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tollgate_catalog::document::Problems;
 use tollgate_catalog::model::{Eras, PolicySet};
-use tollgate_catalog::repository::{Repository, RepositoryError};
+use tollgate_catalog::repository::{Kind, Repository, RepositoryError};
+use tollgate_catalog::snapshot::Snapshot;
 
 use crate::clock;
 use crate::engine::Engine;
@@ -42,6 +47,7 @@ use crate::secret::SecretHash;
 pub use disk::Disk;
 pub use documents::{TierName, read_document, read_list};
 pub use keys::{FormerSecret, KeyDocument};
+pub use left_out::LeftOut;
 pub use mirror::Mirror;
 pub use tokens::{Token, Tokens};
 pub use whole::Kept;
@@ -49,6 +55,7 @@ pub use write::{Outcome, Turn, WriteError};
 
 use contents::Contents;
 use disk::Extent;
+use left_out::{Reason, place_of_misfit};
 use whole::Whole;
 
 /// The catalogue in force on this node.
@@ -61,6 +68,10 @@ pub struct Catalogue {
     tokens: ArcSwap<Tokens>,
     /// What the policy file says; of no use without one.
     file: ArcSwap<FileSet>,
+    /// What of the catalogue has no effect on this node.
+    left_out: ArcSwap<LeftOut>,
+    /// True while the demonstration set is in force.
+    demonstrates: AtomicBool,
     /// The revision that is in force, for whoever waits for another.
     in_force: watch::Sender<i64>,
     /// Where idle orgs lie.
@@ -127,6 +138,8 @@ impl Catalogue {
             contents: Mutex::new(Contents::default()),
             tokens: ArcSwap::default(),
             file: ArcSwap::from_pointee(file),
+            left_out: ArcSwap::default(),
+            demonstrates: AtomicBool::new(false),
             in_force: watch::Sender::new(0),
             disk,
             extent: ArcSwapOption::empty(),
@@ -137,14 +150,17 @@ impl Catalogue {
             None => Whole::read(&catalogue.repository, &catalogue.disk, &file, seed).await?,
         };
         let mut contents = catalogue.contents.lock().await;
-        catalogue.rebuild(&mut contents, whole, &file)?;
+        catalogue.rebuild(&mut contents, whole, &file);
         drop(contents);
         Ok(Arc::new(catalogue))
     }
 
-    /// Puts another state of the policy file in force, or leaves all as it is if it does not fit. While the database
-    /// is away, what is on disk takes its place.
+    /// Puts another state of the policy file in force, or leaves all as it is if something is wrong with it, or if a
+    /// policy that is in force would not fit it. What only names something that the file drops is left out instead.
+    /// While the database is away, what is on disk takes its place.
     pub async fn replace_file(&self, set: PolicySet) -> Result<(), CatalogueError> {
+        // By itself, as at the start: what is taken here is taken again when the node restarts.
+        Snapshot::compile(&set, self.engine.seed(), None).map_err(CatalogueError::Problems)?;
         let mut contents = self.contents.lock().await;
         let file = Arc::new(self.file.load().changed(set, clock::now()));
         let read = if self.metrics.is_catalogue_away() {
@@ -159,9 +175,19 @@ impl Catalogue {
             }
             read => read?,
         };
-        self.rebuild(&mut contents, whole, &file)?;
+        self.keeps_what_is_in_force(&whole, &file)
+            .map_err(CatalogueError::Problems)?;
+        self.rebuild(&mut contents, whole, &file);
         self.file.store(file);
         Ok(())
+    }
+
+    /// Refuses a file beside which policies that are in force would have to be left out.
+    fn keeps_what_is_in_force(&self, whole: &Whole, file: &FileSet) -> Result<(), Problems> {
+        let (_, misfits) = whole.contents.set_with(file).fitting(self.engine.seed());
+        let snapshot = self.engine.snapshot();
+        let lost = misfits.into_iter().filter(|misfit| snapshot.has_in_force(misfit));
+        Problems(lost.flat_map(|misfit| misfit.problems.0).collect()).sorted()
     }
 
     /// What is on disk, if it is of this very revision: an older one would take back what is in force.
@@ -185,14 +211,27 @@ impl Catalogue {
         self.file.load_full()
     }
 
-    /// The token of a secret.
+    /// The token of a secret. One of an org that is not there opens nothing.
     pub fn token(&self, hash: &SecretHash) -> Option<Token> {
-        self.tokens.load().of(hash).cloned()
+        let token = self.tokens.load().of(hash).cloned()?;
+        let org = token.org.as_deref();
+        let is_there = org.is_none_or(|org| self.engine.snapshot().knows_org(org));
+        is_there.then_some(token)
     }
 
     /// The tokens that are in force here.
     pub fn tokens(&self) -> Arc<Tokens> {
         self.tokens.load_full()
+    }
+
+    /// What of the catalogue has no effect on this node, and why.
+    pub fn left_out(&self) -> Arc<LeftOut> {
+        self.left_out.load_full()
+    }
+
+    /// True while the built-in demonstration set is in force.
+    pub fn demonstrates(&self) -> bool {
+        self.demonstrates.load(Ordering::Relaxed)
     }
 
     /// The number of the last change that is in force here.
@@ -213,20 +252,63 @@ impl Catalogue {
         tokio::spawn(async move { mirror.keep(disk, in_force, stop).await })
     }
 
-    /// Compiles everything with the file's set.
-    fn rebuild(&self, known: &mut Contents, whole: Whole, file: &FileSet) -> Result<(), CatalogueError> {
-        let contents = whole.contents;
-        let set = contents.set_with(file);
-        let snapshot = self.engine.compile(&set).map_err(CatalogueError::Problems)?;
+    /// Compiles everything that fits together with the file's set.
+    fn rebuild(&self, known: &mut Contents, whole: Whole, file: &FileSet) {
+        let mut contents = whole.contents;
+        let (set, misfits) = contents.set_with(file).fitting(self.engine.seed());
+        for misfit in &misfits {
+            let place = place_of_misfit(misfit);
+            contents.left_out.insert(place, Reason::from(misfit));
+        }
+        let past = (&self.engine.snapshot_full(), clock::now());
+        let (snapshot, problems) = Snapshot::compile_noting(&set, self.engine.seed(), Some(past));
+        contents.left_out.note_problems(&problems);
         let gone: Vec<_> = known.keys.all().collect();
         let snapshot = snapshot.with_archive(whole.archive, whole.filed);
-        let snapshot = snapshot.with_idle_orgs(whole.held).with_keys(&gone, whole.keys);
-        self.install(snapshot);
+        let snapshot = snapshot.with_idle_orgs(whole.held);
+        let (keys, orphans): (Vec<_>, Vec<_>) = whole
+            .keys
+            .into_iter()
+            .partition(|key| snapshot.knows_org(&key.org));
+        for key in orphans {
+            contents.left_out.note_orphan(Kind::Key, &key.org, &key.id);
+        }
+        contents.note_orphan_tokens(&snapshot);
+        self.report(known, &contents);
+        self.demonstrate(&contents, file, &set);
+        self.install(snapshot.with_keys(&gone, keys));
         self.extent.store(whole.extent.map(Arc::new));
         self.tokens.store(Arc::new(contents.tokens.clone()));
         self.now_at(contents.revision);
         *known = contents;
-        Ok(())
+    }
+
+    /// Reports what is left out of the contents that are about to be in force.
+    fn report(&self, known: &Contents, contents: &Contents) {
+        contents.left_out.report_since(&known.left_out);
+        let kinds = contents.left_out.iter().map(|(place, _)| place.kind.name());
+        self.metrics.catalogue.leaves_out(kinds);
+        self.left_out.store(Arc::new(contents.left_out.clone()));
+        if self.demonstrates() && contents.has_had_policies {
+            self.demonstrates.store(false, Ordering::Relaxed);
+            tracing::info!(
+                "a policy was made: the built-in demonstration set is no longer in force, none of its policies, orgs \
+                 and overrides"
+            );
+        }
+    }
+
+    /// Says that the demonstration set is in force, if it is.
+    fn demonstrate(&self, contents: &Contents, file: &FileSet, set: &PolicySet) {
+        let demonstrates = contents.demonstrates(file);
+        if demonstrates && !self.demonstrates.swap(true, Ordering::Relaxed) {
+            let policies = set.policies.iter().map(|policy| policy.id.as_str());
+            let policies = policies.collect::<Vec<_>>().join(", ");
+            tracing::info!(
+                "no policy file is given and no policy was ever made: the built-in demonstration set is in force \
+                 ({policies}). It stays until --policies names a file or the first policy is made by API"
+            );
+        }
     }
 
     /// Says which revision is in force, once it is.
@@ -235,7 +317,7 @@ impl Catalogue {
         self.in_force.send_replace(revision);
     }
 
-    fn install(&self, snapshot: tollgate_catalog::snapshot::Snapshot) {
+    fn install(&self, snapshot: Snapshot) {
         self.engine.install(snapshot);
         self.metrics.installed(&self.engine.snapshot());
     }

@@ -1,7 +1,8 @@
 //! What entries name of each other: nothing may name what is not there, and what is named can't be deleted.
 
-use tollgate_catalog::model::{DEFAULT_TIER, Org, OrgRecord, Policy, UserPlan};
+use tollgate_catalog::model::{DEFAULT_TIER, KeptOverride, Org, OrgRecord, Override, Policy, UserPlan};
 use tollgate_catalog::repository::{Change, Kind};
+use tollgate_catalog::route::Pattern;
 use tollgate_catalog::snapshot::Snapshot;
 
 use super::contents::Contents;
@@ -31,6 +32,21 @@ pub(super) fn check(
             (Some(body), Kind::Policy) => {
                 let policy = document::<Policy>(body);
                 tier_known(contents, file, policy.and_then(|policy| policy.tier))?;
+            }
+            (Some(body), Kind::Override) => {
+                let change = document::<Override>(body);
+                not_demonstrated(contents, file, change.and_then(|change| change.policy))?;
+            }
+            (Some(_), Kind::EndpointClasses) => {
+                let dropped = before.classes.iter().map(|class| class.class.as_str());
+                for class in dropped.filter(|class| !snapshot.has_class(class)) {
+                    let overrides = overrides_on(snapshot, class)?;
+                    if overrides > 0 {
+                        return Err(WriteError::InUse(format!(
+                            "{overrides} overrides are for the endpoint class `{class}`."
+                        )));
+                    }
+                }
             }
             (None, Kind::Tier) => {
                 let on_it = |record: &OrgRecord| {
@@ -66,6 +82,26 @@ pub(super) fn overrides_of(snapshot: &Snapshot, policy: &str) -> Result<usize, W
         let overrides = record.overrides.iter();
         overrides.filter(|change| change.names(policy)).count()
     })
+}
+
+/// How many overrides are for an endpoint class.
+fn overrides_on(snapshot: &Snapshot, class: &str) -> Result<usize, WriteError> {
+    let on_it = |change: &Override| matches!(&change.pattern, Some(Pattern::Class(name)) if name == class);
+    count(snapshot, class, |record| {
+        let overrides = record.overrides.iter().filter_map(KeptOverride::get);
+        overrides.filter(|change| on_it(change)).count()
+    })
+}
+
+/// Refuses to build on a policy that goes with the demonstration set.
+fn not_demonstrated(contents: &Contents, file: &FileSet, policy: Option<String>) -> Result<(), WriteError> {
+    match policy.filter(|policy| contents.demonstrates(file) && !contents.policies.contains_key(policy)) {
+        None => Ok(()),
+        Some(policy) => Err(WriteError::Unknown(format!(
+            "The policy `{policy}` is part of the built-in demonstration set, which goes with the first policy that is \
+             made: an override would go with it. Make a policy first."
+        ))),
+    }
 }
 
 /// Counts something in all records that may mention a word. Idle ones are read from disk.

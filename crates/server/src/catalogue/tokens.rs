@@ -50,6 +50,11 @@ impl Tokens {
         self.by_hash.values()
     }
 
+    /// The token of an id.
+    pub fn get(&self, id: &str) -> Option<&Token> {
+        self.by_hash.get(self.hashes.get(id)?)
+    }
+
     /// True if there is a token of this id.
     pub fn has(&self, id: &str) -> bool {
         self.hashes.get(id).is_some()

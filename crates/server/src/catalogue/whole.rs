@@ -1,18 +1,30 @@
 //! All that a database holds, as a node finds it when it starts: what is common, the orgs, and the keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tollgate_catalog::model::OrgRecord;
-use tollgate_catalog::repository::{Entry, Place, Repository};
-use tollgate_catalog::snapshot::{ApiKey, Span};
+use tollgate_catalog::repository::{Entry, Kind, Place, Repository};
+use tollgate_catalog::snapshot::{ApiKey, Snapshot, Span};
 use tollgate_core::{IdHash, KeySeed};
 
-use super::archive::{Index, OrgsOnDisk};
-use super::contents::{Contents, matters};
+use super::archive::{Index, OrgsOnDisk, org_of};
+use super::contents::Contents;
 use super::copy::{CopyError, Filed, copy};
 use super::disk::{Disk, Extent};
+use super::left_out::LeftOut;
 use super::{CatalogueError, FileSet};
+
+/// How many entries are read at once.
+const PAGE: i64 = 2_000;
+/// What all orgs have in common.
+const COMMON: [Kind; 5] = [
+    Kind::Tier,
+    Kind::Policy,
+    Kind::EndpointClasses,
+    Kind::Rollout,
+    Kind::Eras,
+];
 
 pub(super) struct Whole {
     pub(super) contents: Contents,
@@ -56,22 +68,31 @@ impl Whole {
         set: &Arc<FileSet>,
         seed: KeySeed,
     ) -> Result<Self, CatalogueError> {
-        let (mut contents, mut keys, mut filed) = (Contents::default(), Vec::new(), Vec::new());
-        let mut orgs = 0;
+        let (mut keys, mut filed) = (Vec::new(), Vec::new());
+        // What once held policies is not taken for a new one because they were deleted.
+        let had_policies = !set.given && repository.has_had_policies().await?;
+        let common = Contents {
+            has_had_policies: had_policies,
+            ..common(repository).await?
+        };
+        let named = Naming::of(&common, set, seed);
+        let (mut contents, mut left_out) = (Contents::default(), LeftOut::default());
+        contents.has_had_policies = had_policies;
         let known = |org: Filed<'_>| {
-            orgs += 1;
             if org.known || set.knows(org.org) {
                 filed.push((seed.id(org.org.as_bytes()), org.span));
             }
         };
-        let copied = copy(repository, disk, known, |entry| {
-            contents.in_force += usize::from(matters(entry.place.kind));
+        let of_org = |entry: &Entry, known| {
+            let is_there = known || org_of(&entry.place).is_some_and(|org| set.knows(org));
+            left_out.note_entry(entry, is_there, &named.0);
+        };
+        let copied = copy(repository, disk, known, of_org, |entry| {
             keys.extend(contents.take(&entry.place, Some(entry)));
         });
         let copied = copied.await?;
         contents.revision = copied.extent.revision;
-        // What once held policies is not taken for a new one because they were deleted.
-        contents.in_force += orgs + usize::from(repository.was_used().await?);
+        contents.left_out.extend(left_out);
         Ok(Self {
             contents,
             filed,
@@ -88,7 +109,6 @@ impl Whole {
         let archive = Arc::new(OrgsOnDisk::new(file, set.clone()));
         let mut contents = Contents {
             revision: index.extent.revision,
-            in_force: index.extent.lines,
             ..Contents::default()
         };
         let mut others: BTreeMap<Place, Entry> = BTreeMap::new();
@@ -102,29 +122,65 @@ impl Whole {
         let keys = keys
             .flat_map(|entry| contents.take(&entry.place, Some(entry)))
             .collect();
-        let (mut filed, mut held) = (Vec::new(), Vec::new());
+        contents.has_had_policies |= index.had_policies;
+        let named = Naming::of(&contents, set, seed);
+        let (mut filed, mut records) = (Vec::new(), Vec::new());
         for (org, spans) in index.orgs {
+            let Ok(held) = archive.held(&spans) else { continue };
+            let is_there = held.org.is_some() || set.knows(&org);
+            contents.left_out.note_names(&org, &held, is_there, &named.0);
             // One that is gone, or of which only what needs an org is left, has no record.
-            match archive.gathered(&spans) {
-                Ok(_) if spans.len() == 1 => filed.push((seed.id(org.as_bytes()), spans[0])),
-                Ok(record) => held.push(record),
-                Err(_) => {}
+            match held.merged(&org, set) {
+                Some(_) if spans.len() == 1 => filed.push((seed.id(org.as_bytes()), spans[0])),
+                Some(record) => records.push(record),
+                None => {}
             }
         }
         Self {
             contents,
             archive,
             filed,
-            held,
+            held: records,
             keys,
             extent: (!index.torn).then_some(index.extent),
         }
     }
 }
 
+/// A snapshot of what all orgs have in common, by which it is looked up what they may name.
+struct Naming(Snapshot);
+
+impl Naming {
+    fn of(contents: &Contents, file: &FileSet, seed: KeySeed) -> Self {
+        let mut set = contents.set_with(file);
+        set.overrides.clear();
+        let tiers: BTreeSet<String> = set.orgs.drain(..).map(|org| org.tier).collect();
+        set.tiers.extend(tiers);
+        let (set, _) = set.fitting(seed);
+        Self(Snapshot::compile_noting(&set, seed, None).0)
+    }
+}
+
+/// Reads what all orgs have in common.
+async fn common(repository: &Repository) -> Result<Contents, CatalogueError> {
+    let mut contents = Contents::default();
+    for kind in COMMON {
+        let mut after = String::new();
+        loop {
+            let page = repository.list(kind, "", &after, PAGE).await?;
+            let Some(last) = page.last() else { break };
+            after.clone_from(&last.place.id);
+            for entry in &page {
+                contents.take(&entry.place, Some(entry));
+            }
+        }
+    }
+    Ok(contents)
+}
+
 impl FileSet {
     /// Whether the policy file knows an org.
-    pub(super) fn knows(&self, org: &str) -> bool {
+    pub fn knows(&self, org: &str) -> bool {
         self.given
             && (self.set.orgs.iter().any(|known| known.id == org)
                 || self.set.overrides.iter().any(|change| change.org == org))

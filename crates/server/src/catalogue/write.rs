@@ -9,6 +9,7 @@ use tollgate_catalog::document::Problems;
 use tollgate_catalog::repository::{Author, Change, Once, RepositoryError, Written};
 
 use super::contents::Contents;
+use super::preview::Preview;
 use super::{Catalogue, CatalogueError, Tokens};
 use super::{references, rollouts};
 use crate::clock;
@@ -120,7 +121,8 @@ impl Turn<'_> {
         let changes: Vec<Change> = eras.into_iter().chain(changes.iter().cloned()).collect();
         let places: BTreeSet<_> = changes.iter().map(|change| change.place.clone()).collect();
         let mut next = self.contents.clone();
-        let snapshot = catalogue.preview(&mut next, places, &changes).await?;
+        let Preview { snapshot, problems } = catalogue.preview(&mut next, places, &changes).await?;
+        problems.sorted().map_err(WriteError::Problems)?;
         references::check(&changes, &self.contents, &next, &snapshot, &file)?;
         if dry_run {
             return Ok(Outcome::WouldBeWritten);

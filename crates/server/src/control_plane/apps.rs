@@ -6,7 +6,7 @@ use serde_json::Value;
 use tollgate_catalog::model::check_id;
 use tollgate_catalog::repository::Kind;
 
-use super::answer::{Answer, Answered, document};
+use super::answer::{Answered, document};
 use super::ask::{Ask, Path};
 use super::belongings::Belongings;
 use super::lists::{list, within};
@@ -55,7 +55,7 @@ pub(super) async fn get(Path((org, app)): Path<(String, String)>, ask: Ask) -> A
         .get(&within(&org, Kind::App, &app))
         .await;
     let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
-    Ok(Answer::entry(&entry, document(&entry)))
+    Ok(ask.shows(&entry, document(&entry)))
 }
 
 /// Makes or replaces an app.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tollgate_catalog::model::check_id;
-use tollgate_catalog::repository::{Inspected, JournalRow, Page, Repository, RepositoryError};
+use tollgate_catalog::repository::{Inspected, JournalRow, Kind, Page, Repository, RepositoryError};
 
 use super::answer::{Answer, Answered, listed, presentable};
 use super::ask::{Ask, Path};
@@ -206,8 +206,11 @@ fn seen(row: &JournalRow, sight: &Sight) -> Option<Value> {
 }
 
 fn shown(row: &JournalRow) -> Value {
+    let is_known = row.place.kind != Kind::Unknown;
     let body = |body: &Option<String>| {
-        let body = body.as_deref().map(serde_json::from_str::<Value>);
+        // Nobody knows here what of it may be shown.
+        let body = body.as_ref().filter(|_| is_known);
+        let body = body.map(|body| serde_json::from_str::<Value>(body));
         body.map_or(Value::Null, |body| body.map_or(Value::Null, presentable))
     };
     let at = jiff::Timestamp::from_millisecond(row.author.at_ms).map(|at| at.to_string());

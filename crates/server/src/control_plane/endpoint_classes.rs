@@ -46,7 +46,7 @@ pub(super) async fn get(ask: Ask) -> Answered {
     }
     let entry = ask.plane.catalogue.repository().get(&place()).await;
     Ok(match entry.map_err(WriteError::from)? {
-        Some(entry) => Answer::entry(&entry, document(&entry)),
+        Some(entry) => ask.shows(&entry, document(&entry)),
         None => Answer::ok(Value::Array(Vec::new())),
     })
 }

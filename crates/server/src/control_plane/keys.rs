@@ -72,7 +72,7 @@ pub(super) async fn index(Path((org, app)): Path<(String, String)>, ask: Ask) ->
 pub(super) async fn get(Path((org, app, id)): Path<(String, String, String)>, ask: Ask) -> Answered {
     ask.caller.read_org(&org)?;
     let (entry, key) = find(&ask, &org, &app, &id).await?;
-    Ok(Answer::entry(&entry, shown(&entry, &key)))
+    Ok(ask.shows(&entry, shown(&entry, &key)))
 }
 
 /// Makes a key and shows its secret once.
@@ -232,7 +232,10 @@ async fn make(
         )),
         _ => Ok(()),
     };
-    let above = [within(&place.org, Kind::App, &key.app)];
+    let above = [
+        super::orgs::place(&place.org),
+        within(&place.org, Kind::App, &key.app),
+    ];
     let with_secret = |answer: Answer| {
         let mut body = presentable(key.shown());
         body["keyId"] = json!(place.id);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tollgate_catalog::repository::{Entry, Kind, MAX_PAGE_BYTES, Page, Place};
 
-use super::answer::{Answered, listed};
+use super::answer::{Answer, Answered, listed};
 use super::ask::Ask;
 use crate::catalogue::WriteError;
 
@@ -20,6 +20,21 @@ pub(super) fn within(org: &str, kind: Kind, id: &str) -> Place {
         kind,
         org: org.to_owned(),
         id: id.to_owned(),
+    }
+}
+
+impl Ask {
+    /// What is shown of an entry, with why it has no effect on this node if it has none.
+    pub(super) fn with_standing(&self, entry: &Entry, mut shown: Value) -> Value {
+        if let Some(why) = self.plane.catalogue.left_out().why(&entry.place) {
+            shown["leftOut"] = Value::from(why);
+        }
+        shown
+    }
+
+    /// An entry as it is shown, with why it has no effect on this node if it has none.
+    pub(super) fn shows(&self, entry: &Entry, shown: Value) -> Answer {
+        Answer::entry(entry, self.with_standing(entry, shown))
     }
 }
 
@@ -52,7 +67,10 @@ pub(super) async fn list_seen(
     let end = rows.last().filter(|_| more).map(|entry| entry.place.id.clone());
     let mut all: BTreeMap<String, Value> = rows
         .iter()
-        .filter_map(|entry| Some((entry.place.id.clone(), show(entry)?)))
+        .filter_map(|entry| {
+            let shown = ask.with_standing(entry, show(entry)?);
+            Some((entry.place.id.clone(), shown))
+        })
         .collect();
     let later = of_file.into_iter().filter(|(id, _)| {
         let within = end.as_ref().is_none_or(|end| id <= end);
@@ -84,7 +102,8 @@ pub(super) async fn list_tokens(ask: &Ask, org: &str, show: impl Fn(&Entry) -> V
         .some(Kind::Token, "", &wanted)
         .await;
     let entries = entries.map_err(WriteError::from)?;
-    Ok(listed(entries.iter().map(show).collect(), next))
+    let shown = entries.iter().map(|entry| ask.with_standing(entry, show(entry)));
+    Ok(listed(shown.collect(), next))
 }
 
 /// A page of those entries that are shown at all.
@@ -102,7 +121,7 @@ pub(super) async fn list_some(
         let page = page.map_err(WriteError::from)?;
         for entry in &page.rows {
             if let Some(item) = show(entry) {
-                items.push(item);
+                items.push(ask.with_standing(entry, item));
                 bytes += i64::try_from(entry.body.len()).unwrap_or(i64::MAX);
             }
             let full = i64::try_from(items.len()).unwrap_or(limit) >= limit || bytes >= MAX_PAGE_BYTES;

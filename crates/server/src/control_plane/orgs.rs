@@ -79,7 +79,16 @@ pub(super) async fn put(Path(org): Path<String>, ask: Ask) -> Answered {
     let carried = Carried::asked(&ask)?;
     let put = async {
         let before = ask.plane.engine.snapshot_full();
-        let answer = ask.put(&place(&org), body).await?;
+        // A policy file may have dropped an org of this name: what was its own is not the next one's.
+        let left_behind = if ask.plane.catalogue.file().knows(&org) {
+            Belongings::None
+        } else {
+            Belongings::OfOrg(&org)
+        };
+        let (place, allow) = (place(&org), |_: Option<&_>| Ok(()));
+        let answer = ask
+            .put_anew(&[], &place, body, left_behind, allow, |answer| answer)
+            .await?;
         if !ask.dry_run()? {
             plan_change::follow(&ask, &org, carried, &before).await?;
         }
@@ -106,7 +115,7 @@ async fn shown(ask: &Ask, org: &str) -> Result<Option<Answer>, Problem> {
     }
     let entry = ask.plane.catalogue.repository().get(&place(org)).await;
     if let Some(entry) = entry.map_err(WriteError::from)? {
-        return Ok(Some(Answer::entry(&entry, document(&entry))));
+        return Ok(Some(ask.shows(&entry, document(&entry))));
     }
     // One that the file only has overrides for is an org of the default tier.
     let named = file.given && file.overrides_of(org).next().is_some();

@@ -87,7 +87,7 @@ pub(super) async fn get(Path((org, id)): Path<(String, String)>, ask: Ask) -> An
     if !sight.of_override(shown["policyId"].as_str(), &shown) {
         return Err(Problem::not_found());
     }
-    Ok(Answer::entry(&entry, shown))
+    Ok(ask.shows(&entry, shown))
 }
 
 /// Makes an override.

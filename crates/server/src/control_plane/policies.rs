@@ -66,7 +66,7 @@ pub(super) async fn get(Path(id): Path<String>, ask: Ask) -> Answered {
     }
     let entry = ask.plane.catalogue.repository().get(&place(&id)).await;
     let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
-    Ok(Answer::entry(&entry, document(&entry)))
+    Ok(ask.shows(&entry, document(&entry)))
 }
 
 /// Makes or replaces a policy; one without an id gets one that follows from what it says.

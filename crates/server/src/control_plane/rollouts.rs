@@ -81,7 +81,7 @@ pub(super) async fn get(Path(id): Path<String>, ask: Ask) -> Answered {
     ask.caller.read_platform()?;
     let entry = ask.plane.catalogue.repository().get(&place(&id)).await;
     let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
-    Ok(Answer::entry(&entry, document(&entry)))
+    Ok(ask.shows(&entry, document(&entry)))
 }
 
 /// Opens a rollout, under an id that is given or made.

@@ -64,7 +64,7 @@ pub(super) async fn get(Path(tier): Path<String>, ask: Ask) -> Answered {
         .await
         .map_err(WriteError::from)?;
     let entry = entry.ok_or_else(Problem::not_found)?;
-    Ok(Answer::entry(&entry, document(&entry)))
+    Ok(ask.shows(&entry, document(&entry)))
 }
 
 /// Makes or replaces a tier.

@@ -62,7 +62,7 @@ pub(super) async fn index(ask: Ask) -> Answered {
 /// One token.
 pub(super) async fn get(Path(id): Path<String>, ask: Ask) -> Answered {
     let entry = find(&ask, &id).await?;
-    Ok(Answer::entry(&entry, shown(&entry)))
+    Ok(ask.shows(&entry, shown(&entry)))
 }
 
 /// Makes a token and shows its secret once.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tollgate_catalog::model::UserPlan;
 use tollgate_catalog::repository::Kind;
 
-use super::answer::{Answer, Answered, document};
+use super::answer::{Answered, document};
 use super::ask::{Ask, Path};
 use super::belongings::Belongings;
 use super::lists::{list, within};
@@ -58,7 +58,7 @@ pub(super) async fn get(Path((org, user)): Path<(String, String)>, ask: Ask) -> 
     let place = within(&org, Kind::User, &user);
     let entry = ask.plane.catalogue.repository().get(&place).await;
     let entry = entry.map_err(WriteError::from)?.ok_or_else(Problem::not_found)?;
-    Ok(Answer::entry(&entry, document(&entry)))
+    Ok(ask.shows(&entry, document(&entry)))
 }
 
 /// Puts a user on a tier.

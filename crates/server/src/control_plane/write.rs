@@ -37,6 +37,20 @@ impl Ask {
         allow: impl Fn(Option<&Entry>) -> Result<(), Problem> + Send + Sync,
         told: impl Fn(Answer) -> Answer + Send + Sync,
     ) -> Answered {
+        self.put_anew(above, place, body, Belongings::None, allow, told)
+            .await
+    }
+
+    /// The same, and if it was not there, without what is left of one of that name.
+    pub(super) async fn put_anew(
+        &self,
+        above: &[Place],
+        place: &Place,
+        body: Value,
+        left_behind: Belongings<'_>,
+        allow: impl Fn(Option<&Entry>) -> Result<(), Problem> + Send + Sync,
+        told: impl Fn(Answer) -> Answer + Send + Sync,
+    ) -> Answered {
         let dry_run = self.dry_run()?;
         let repository = self.plane.catalogue.repository();
         for _ in 0..TURNS {
@@ -50,13 +64,20 @@ impl Ask {
             let before = repository.get(place).await.map_err(WriteError::from)?;
             self.check_conditions(before.as_ref())?;
             allow(before.as_ref())?;
+            let mut left = Vec::new();
             if before.is_none() {
                 self.check_room(&turn, place, &body).await?;
+                left = left_behind.gone(repository, turn.tokens()).await?;
             }
-            let change = Change {
+            let gone = left.iter().map(|entry| Change {
+                place: entry.place.clone(),
+                body: None,
+            });
+            let mut changes: Vec<Change> = gone.collect();
+            changes.push(Change {
                 place: place.clone(),
                 body: Some(body.to_string()),
-            };
+            });
             let status = match before {
                 None => StatusCode::CREATED,
                 Some(_) => StatusCode::OK,
@@ -69,13 +90,17 @@ impl Ask {
                 })
             };
             match self
-                .commit(turn, reason(&body), &[change], dry_run, answer)
+                .commit(turn, reason(&body), &changes, dry_run, answer)
                 .await?
             {
                 Outcome::Behind => {}
                 Outcome::WouldBeWritten => {
-                    let change = change_shown(place, before.as_ref(), Some(&body));
-                    return Ok(would_change(&[change], 1));
+                    let gone = left
+                        .iter()
+                        .map(|entry| change_shown(&entry.place, Some(entry), None));
+                    let mut shown: Vec<Value> = gone.take(MAX_SHOWN - 1).collect();
+                    shown.push(change_shown(place, before.as_ref(), Some(&body)));
+                    return Ok(would_change(&shown, changes.len()));
                 }
                 Outcome::Written(revision) => return Ok(answer(revision)),
             }

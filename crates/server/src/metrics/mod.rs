@@ -5,6 +5,7 @@
 //! scrape adds the blocks up.
 
 mod audit;
+mod catalogue;
 mod certificates;
 mod counting;
 mod fleet;
@@ -33,6 +34,7 @@ use crate::engine::{Checked, Engine};
 use crate::fleet::Fleet;
 use crate::policies::Standing;
 use audit::AuditMetrics;
+use catalogue::CatalogueMetrics;
 use certificates::CertificateMetrics;
 pub use counting::Counting;
 use histogram::Histogram;
@@ -115,6 +117,8 @@ pub struct Metrics {
     pub oidc: IssuerMetrics,
     /// The keys of the issuer whose tokens the data plane takes.
     pub jwt: IssuerMetrics,
+    /// How much of the catalogue has no effect here.
+    pub catalogue: CatalogueMetrics,
     /// The certificates that are served.
     pub certificates: CertificateMetrics,
     /// What Envoys are assigned and report.
@@ -146,6 +150,7 @@ impl Default for Metrics {
             policy_propagation_seconds: Histogram::default(),
             oidc: IssuerMetrics::default(),
             jwt: IssuerMetrics::default(),
+            catalogue: CatalogueMetrics::default(),
             certificates: CertificateMetrics::default(),
             quota_streams: QuotaStreamMetrics::default(),
         }
@@ -423,6 +428,7 @@ impl Collector for Scrape {
         if let Some(ledger) = self.engine.ledger.get() {
             ledger::encode(ledger, &mut encoder)?;
         }
+        self.metrics.catalogue.encode(&mut encoder)?;
         self.metrics.certificates.encode(&mut encoder)?;
         self.metrics.quota_streams.encode(&mut encoder)?;
         self.metrics.oidc.encode("oidc", clock::now(), &mut encoder)?;

@@ -32,13 +32,17 @@ pub(super) async fn open_database(
     };
     let mut kept = disk.read().unwrap_or_else(unreadable("on disk"));
     let mut origin = Origin::Disk;
-    if let (None, Some(fleet)) = (&kept, fleet) {
-        origin = Origin::Redis;
-        kept = fleet
+    // An empty catalogue is the truth only as long as nobody knows better.
+    let is_empty = kept.as_ref().is_none_or(|kept| kept.revision() == 0);
+    if let (true, Some(fleet)) = (is_empty, fleet) {
+        let mirrored = fleet
             .mirror
             .fetch(disk)
             .await
             .unwrap_or_else(unreadable("in Redis"));
+        if mirrored.is_some() {
+            (kept, origin) = (mirrored, Origin::Redis);
+        }
     }
     match (kept, Repository::later(url)) {
         (Some(kept), Ok(repository)) => {

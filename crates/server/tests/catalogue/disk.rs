@@ -158,6 +158,139 @@ fn what_was_appended_to_the_file_counts_with_what_it_began_with() {
     assert_eq!(limits, [Some(70), Some(80), Some(1_000)]);
 }
 
+/// A node with a policy of its own in the database, and an org whose limit is lower, all of it on disk.
+fn kept(database: &str) -> (crate::common::Server, std::path::PathBuf) {
+    let node = node(database);
+    found(&node, 1_000);
+    let (_, last) = override_to(&node, 700);
+    let file = node.data("catalogue.snapshot");
+    until("the file to be up to date", || {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        text.ends_with(&format!("\n[{last}]\n"))
+    });
+    (node, file)
+}
+
+/// Where nothing tells what was in force, a node that started would let everybody through.
+#[test]
+fn a_damaged_file_is_none() {
+    let mut postgres = Postgres::start();
+    let (mut node, file) = kept(&postgres.create());
+    node.end("KILL");
+    postgres.kill();
+    let whole = std::fs::read(&file).unwrap();
+    let lines: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] == b'\n').collect();
+    let half_garbled = {
+        let mut garbled = whole.clone();
+        let place = whole.windows(3).rposition(|bytes| bytes == b"700").unwrap();
+        garbled[place] = b'8';
+        garbled
+    };
+    let cut = lines
+        .iter()
+        .map(|end| whole[..=*end].to_vec())
+        .take(lines.len() - 1);
+    let mut damaged: Vec<Vec<u8>> = cut.collect();
+    damaged.extend([
+        Vec::new(),
+        b"[0]\n".to_vec(),
+        b"\n".to_vec(),
+        b"junk\n".to_vec(),
+        whole[..whole.len() * 2 / 3].to_vec(),
+        whole[..whole.len() - 1].to_vec(),
+        half_garbled,
+    ]);
+    for bytes in damaged {
+        std::fs::write(&file, &bytes).unwrap();
+        let refused = node.refuses_to_start();
+        assert!(
+            refused.contains("--database: "),
+            "{refused}\n{}",
+            String::from_utf8_lossy(&bytes)
+        );
+    }
+    std::fs::write(&file, &whole).unwrap();
+    node.start_again();
+    assert_eq!(seen(&node), Some(700));
+}
+
+/// All there is to know is that there is nothing: the node serves what its policy file says.
+#[test]
+fn a_node_with_only_a_policy_file_starts_without_its_database() {
+    let mut postgres = Postgres::start();
+    let database = postgres.create();
+    let mut node = crate::common::Server::launch(&crate::common::Launch {
+        policies: Some("policies: [{id: org-rate, scope: org, limit: 70, window: 1h}]\n"),
+        flags: &[
+            "--database",
+            &database,
+            "--admin-token",
+            crate::fleet::TOKEN,
+            "--threads",
+            "1",
+        ],
+        ..crate::common::Launch::default()
+    });
+    assert_eq!(seen(&node), Some(70));
+    // There is no entry, only a row of the audit: what the file says.
+    let file = node.data("catalogue.snapshot");
+    until("the file to be up to date", || {
+        std::fs::read_to_string(&file).is_ok_and(|text| text.ends_with("\n[1]\n"))
+    });
+    postgres.kill();
+    for signal in ["TERM", "KILL"] {
+        node.restart(signal);
+        assert_eq!(seen(&node), Some(70));
+        let ready = node.ask_admin("GET", "/readyz").send().expect(200);
+        assert_eq!(ready["catalogueFrom"], "disk");
+        assert_eq!(ready["catalogueRevision"], 1);
+    }
+    // An empty file is not an empty catalogue.
+    node.end("KILL");
+    std::fs::write(&file, "").unwrap();
+    let refused = node.refuses_to_start();
+    assert!(refused.contains("--database: "), "{refused}");
+}
+
+#[test]
+fn nobody_else_can_read_the_data_directory() {
+    let postgres = Postgres::start();
+    for node in [node_alone(), node(&postgres.create())] {
+        found(&node, 1_000);
+        let directory = node.data("");
+        let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&directory), 0o700);
+        let mut names = Vec::new();
+        for file in std::fs::read_dir(&directory).unwrap() {
+            let file = file.unwrap();
+            assert_eq!(mode(&file.path()), 0o600, "{}", file.path().display());
+            names.push(file.file_name().into_string().unwrap());
+        }
+        assert!(names.contains(&"lock".to_owned()), "{names:?}");
+        // The journal of quotas lies beside it.
+        for file in std::fs::read_dir(&node.dir).unwrap() {
+            let path = file.unwrap().path();
+            assert!(path.is_dir() || mode(&path) == 0o600, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn what_an_earlier_version_left_open_is_closed() {
+    let mut node = node_alone();
+    found(&node, 1_000);
+    node.end("TERM");
+    let set = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(&node.data(""), 0o755);
+    set(&node.data("catalogue.sqlite3"), 0o644);
+    node.start_again();
+    let mode = |name| node.data(name).metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(""), mode("catalogue.sqlite3")), (0o700, 0o600));
+    assert_eq!(seen(&node), Some(1_000));
+}
+
 /// The org whose state a line of the file is.
 fn org_of(line: &str) -> Option<String> {
     let line: Vec<serde_json::Value> = serde_json::from_str(line).unwrap();

@@ -14,6 +14,7 @@ mod postgres;
 mod servers;
 
 mod away;
+mod differing_files;
 mod disk;
 mod frozen;
 mod killed;

@@ -186,3 +186,54 @@ fn a_node_that_lacks_the_database_of_the_others_says_so() {
     alone.logs("is --database missing?");
     assert_eq!(origin(&alone), "database");
 }
+
+#[test]
+fn nodes_that_share_only_a_redis_are_told_what_they_do_not_share() {
+    let redis = servers::Server::start();
+    let alone = || {
+        Server::launch(&Launch {
+            policies: Some("policies: [{id: org-rate, scope: org, limit: 100, window: 1h}]\n"),
+            flags: &["--redis", &redis.url(), "--admin-token", TOKEN, "--threads", "1"],
+            ..Launch::default()
+        })
+    };
+    for node in [alone(), alone()] {
+        let log = node.logs("without a shared --database");
+        let warning = log
+            .lines()
+            .find(|line| line.contains("without a shared --database"));
+        assert!(warning.is_some_and(|line| line.contains("WARN")), "{log}");
+        let ready = node.ask_admin("GET", "/readyz").send().expect(200);
+        let warnings = ready["warnings"].to_string();
+        for word in ["--database", "keys", "overrides", "quotas"] {
+            assert!(warnings.contains(word), "{word}: {warnings}");
+        }
+    }
+    let postgres = Postgres::start();
+    let shared = node(&postgres.create(), &redis.url());
+    assert!(!shared.stderr().contains("without a shared --database"));
+    let ready = shared.ask_admin("GET", "/readyz").send().expect(200);
+    assert!(!ready["warnings"].to_string().contains("--database"), "{ready}");
+}
+
+/// What is damaged is as good as nothing, and nothing is worse than what others know.
+#[test]
+fn a_node_whose_copy_is_damaged_starts_from_the_mirror() {
+    let (mut postgres, redis) = (Postgres::start(), servers::Server::start());
+    let database = postgres.create();
+    let mut a = node(&database, &redis.url());
+    found(&a, 1_000);
+    let (_, last) = override_to(&a, 700);
+    mirrors(&a, last);
+    a.end("TERM");
+    postgres.kill();
+    let file = a.data("catalogue.snapshot");
+    let whole = std::fs::read(&file).unwrap();
+    for bytes in [&[][..], &whole[..whole.len() * 2 / 3], b"[0]\n"] {
+        std::fs::write(&file, bytes).unwrap();
+        a.start_again();
+        assert_eq!(seen(&a), Some(700));
+        assert_eq!(origin(&a), "redis");
+        a.end("KILL");
+    }
+}

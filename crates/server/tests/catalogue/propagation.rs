@@ -199,7 +199,7 @@ fn nodes_that_start_at_the_same_moment_share_an_empty_database() {
 }
 
 #[test]
-fn what_does_not_fit_on_a_node_is_in_force_once_it_does() {
+fn what_does_not_fit_on_a_node_holds_nothing_else_up() {
     let postgres = Postgres::start();
     let database = postgres.create();
     let a = node(&database);
@@ -223,7 +223,11 @@ fn what_does_not_fit_on_a_node_is_in_force_once_it_does() {
     write(&a, "PUT", "/v1/ratelimit/policies", &other);
     b.signal("CONT");
     b.logs("does not fit this node's policy file");
+    until("the policy that fits", || applied_on_b() == "other");
     let id = change["id"].as_str().unwrap();
     delete(&a, &format!("{}/{id}", overrides()));
-    until("the policy that fits", || applied_on_b() == "other");
+    until("the override to be forgotten", || {
+        b.ask_admin("GET", "/readyz").send().expect(200)["leftOutCount"] == 0
+    });
+    assert_eq!(applied_on_b(), "other");
 }

@@ -144,6 +144,19 @@ impl Server {
         self.listens();
     }
 
+    /// Starts it after its end, as it was started, and gives what it says when it can't.
+    pub fn refuses_to_start(&mut self) -> String {
+        let stderr = Arc::new(Mutex::new(String::new()));
+        (self.child, self.lines) = run(&mut self.command, &stderr);
+        let line = self.lines.recv_timeout(3 * DEADLINE);
+        assert_eq!(line, Err(RecvTimeoutError::Disconnected), "it starts");
+        assert_eq!(self.child.wait().unwrap().code(), Some(2));
+        wait_for("why it does not start", || {
+            let said = stderr.lock().unwrap().clone();
+            said.ends_with('\n').then_some(said)
+        })
+    }
+
     /// The id of its process.
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -15,6 +15,7 @@ mod browser;
 mod conditions;
 mod conformance;
 mod crowds;
+mod dropped;
 mod effective;
 mod eras;
 mod file_and_api;

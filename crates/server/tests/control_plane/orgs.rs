@@ -156,12 +156,12 @@ fn odd_ids_work_and_unprintable_ones_do_not() {
 }
 
 #[test]
-fn the_demonstration_ends_with_the_first_thing_that_is_in_force_instead() {
+fn the_demonstration_ends_with_the_first_policy() {
     let (server, admin) = empty();
     let acme = json!({"orgId": "acme"});
     let demonstrated = || applied(&server.allowed(&acme)).contains(&"enterprise-org-day");
     assert!(demonstrated());
-    // Nothing of it is in the catalogue, and nothing of it can be built on: it is about to end.
+    // Nothing of it is in the catalogue, and nothing of it can be built on: it goes with the first policy.
     for list in ["/v1/tiers", "/v1/orgs", POLICIES] {
         assert!(admin.items(list).is_empty(), "{list}");
     }
@@ -172,7 +172,10 @@ fn the_demonstration_ends_with_the_first_thing_that_is_in_force_instead() {
         .put(POLICIES, &hourly("own", "Enterprise", "org", 3))
         .problem(422);
     admin.with_role("operator", None);
-    admin.put("/v1/tiers/gold?dryRun=true", &json!({})).expect(200);
+    admin
+        .put(&format!("{POLICIES}?dryRun=true"), &hourly("own", "*", "org", 3))
+        .expect(200);
+    admin.set("/v1/tiers/gold", &json!({}));
     assert!(demonstrated());
     admin.set(POLICIES, &hourly("own", "*", "org", 3));
     assert_eq!(applied(&server.allowed(&acme)), ["own"]);

@@ -76,12 +76,13 @@ fn the_demonstration_does_not_come_back() {
     server.restart("TERM");
     assert!(!applied(&server.allowed(&acme)).is_empty());
     let admin = server.platform_admin();
-    admin.set("/v1/tiers/gold", &json!({}));
-    assert!(applied(&server.allowed(&acme)).is_empty());
-    admin.remove("/v1/tiers/gold");
+    admin.set(POLICIES, &hourly("own", "*", "org", 3));
+    assert_eq!(applied(&server.allowed(&acme)), ["own"]);
+    admin.remove(&format!("{POLICIES}/own"));
     server.restart("KILL");
     assert!(applied(&server.allowed(&acme)).is_empty());
-    assert_eq!(server.platform_admin().changes(), 3);
+    // The token, the policy, its end, and since when it counted.
+    assert_eq!(server.platform_admin().changes(), 4);
 }
 
 #[test]

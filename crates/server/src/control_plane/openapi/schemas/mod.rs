@@ -32,11 +32,21 @@ pub(super) fn components() -> Map<String, Value> {
     all.map(|(name, schema)| (name.to_owned(), schema)).collect()
 }
 
-/// What the policy file owns says so.
+/// What the policy file owns says so, and what has no effect.
 fn source(object: Object) -> Object {
-    object.may(
+    let object = object.may(
         "source",
         json!({"type": "string", "const": "file"}),
         "There if the policy file owns it: the API does not change it.",
+    );
+    left_out(object)
+}
+
+/// What has no effect says so.
+fn left_out(object: Object) -> Object {
+    object.may(
+        "leftOut",
+        json!({"type": "string"}),
+        "There if it has no effect on the node that answers: why it does not fit that node's policy file.",
     )
 }

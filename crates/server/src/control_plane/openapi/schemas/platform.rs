@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::left_out;
 use super::object::{Object, flag, instant, list, name, of, one_of, text, whole};
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -39,7 +40,10 @@ fn tokens() -> Vec<(&'static str, Value)> {
                 }))
                 .schema(),
         ),
-        ("Token", shown("A token of the control plane.").schema()),
+        (
+            "Token",
+            shown("A token of the control plane.").with(left_out).schema(),
+        ),
         (
             "TokenMade",
             shown("A token that was just made.")
@@ -53,7 +57,11 @@ fn answers() -> Vec<(&'static str, Value)> {
     let anything = || json!({});
     let change = |object: Object| {
         object
-            .needs("kind", text(), "What it is: `org`, `policy`, and so on.")
+            .needs(
+                "kind",
+                text(),
+                "What it is: `org`, `policy`, and so on; `unknown` if only a newer version knows it.",
+            )
             .shows("orgId", text(), "The org it belongs to.")
             .needs("id", text(), "Which one.")
             .needs("before", anything(), "As it was; null if there was none.")
@@ -238,6 +246,24 @@ fn readiness() -> Value {
             "`degraded` while a part is unavailable, `draining` before the server ends.",
         )
         .needs("degraded", list(&part), "The parts that are unavailable.")
+        .needs(
+            "warnings",
+            list(&text()),
+            "What an operator should know: that the built-in demonstration set is in force, and what is not shared by \
+             nodes that share a Redis.",
+        )
+        .needs(
+            "leftOut",
+            list(
+                &Object::answered("Something of the catalogue that has no effect on this node.")
+                    .needs("kind", text(), "What it is: `policy`, `override`, and so on.")
+                    .shows("id", text(), "Which one; null for orgs and users.")
+                    .needs("why", text(), "Why it does not fit.")
+                    .schema(),
+            ),
+            "At most 20 of those that have no effect here, since they don't fit this node's policy file.",
+        )
+        .needs("leftOutCount", json!({"type": "integer"}), "How many there are.")
         .needs(
             "store",
             one_of(&["memory", "redis", "away"]),

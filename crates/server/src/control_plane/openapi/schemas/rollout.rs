@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::left_out;
 use super::object::{Object, list, of, one_of, prose, text, whole};
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
@@ -34,7 +35,8 @@ pub(super) fn schemas() -> Vec<(&'static str, Value)> {
             one_of(&["open", "promoted", "rolledBack"]),
             "What became of it.",
         )
-        .may_null("reason", text(), "");
+        .may_null("reason", text(), "")
+        .with(left_out);
     let closing = Object::sent("Why a rollout is closed.")
         .may_null("reason", prose(), "For the audit.")
         .example(json!({"reason": "quiet for a week"}));

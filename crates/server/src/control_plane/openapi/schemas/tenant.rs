@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::super::keys::MAX_OVERLAP_MS;
 use super::object::{Object, flag, instant, list, name, needed_reason, of, one_of, prose, some_text, text};
-use super::source;
+use super::{left_out, source};
 
 pub(super) fn schemas() -> Vec<(&'static str, Value)> {
     let mut all = plans();
@@ -80,6 +80,7 @@ fn plans() -> Vec<(&'static str, Value)> {
             Object::answered("A user with a plan of their own.")
                 .needs("userId", of("Id"), "")
                 .with(user)
+                .with(left_out)
                 .schema(),
         ),
     ]
@@ -134,7 +135,7 @@ fn callers() -> Vec<(&'static str, Value)> {
                 .example(json!({"environment": "live"}))
                 .schema(),
         ),
-        ("Key", key("An API key.").schema()),
+        ("Key", key("An API key.").with(left_out).schema()),
         (
             "KeyMade",
             key("An API key that was just made.")
