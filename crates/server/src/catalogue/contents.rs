@@ -230,8 +230,8 @@ impl Contents {
             set.endpoint_classes.clone_from(&self.classes);
         } else if demonstrates {
             // The first match wins: what was made on purpose.
-            let demonstrated = std::mem::replace(&mut set.endpoint_classes, self.classes.clone());
-            set.endpoint_classes.extend(demonstrated);
+            let builtin = std::mem::replace(&mut set.endpoint_classes, self.classes.clone());
+            set.endpoint_classes.extend(builtin);
         }
         set.rollout = self.rollout_beside(file);
         file.eras.mark_here(&mut set);

@@ -191,8 +191,8 @@ impl LeftOut {
     }
 
     /// Takes over what another has.
-    pub(super) fn extend(&mut self, other: Self) {
-        for (place, reason) in other.0.iter() {
+    pub(super) fn extend(&mut self, other: &Self) {
+        for (place, reason) in &*other.0 {
             self.insert(place.clone(), reason.clone());
         }
     }
@@ -283,15 +283,15 @@ fn missing_of(place: &Place, body: &str, org_is_there: bool, snapshot: &Snapshot
     if needs_org && !org_is_there {
         return Some(Missing::Org(place.org.clone()));
     }
-    let names: Names = serde_json::from_str(body).ok()?;
-    let class = names
+    let read: Names = serde_json::from_str(body).ok()?;
+    let class = read
         .endpoint_pattern
         .as_deref()
         .and_then(|pattern| pattern.strip_prefix("class:"));
     let named = match place.kind {
-        Kind::Org | Kind::User => [names.tier.map(Missing::Tier), None],
+        Kind::Org | Kind::User => [read.tier.map(Missing::Tier), None],
         Kind::Override => [
-            names.policy_id.map(Missing::Policy),
+            read.policy_id.map(Missing::Policy),
             class.map(|class| Missing::Class(class.to_owned())),
         ],
         _ => [None, None],

@@ -92,7 +92,7 @@ impl Whole {
         });
         let copied = copied.await?;
         contents.revision = copied.extent.revision;
-        contents.left_out.extend(left_out);
+        contents.left_out.extend(&left_out);
         Ok(Self {
             contents,
             filed,

@@ -10,6 +10,8 @@ use rustix::fs::Mode;
 /// The file whose lock says that the directory is in use. The lock ends with the process, however that ends.
 const LOCK: &str = "lock";
 
+/// All rights of others than the owner.
+const OTHERS: u32 = 0o077;
 /// Files that earlier versions left readable for others, though they hold the hashes of keys and tokens.
 const PRIVATE: [&str; 6] = [
     LOCK,
@@ -73,7 +75,7 @@ impl DataDir {
 /// what earlier versions left there. A directory that has other things in it is left as it is.
 fn keep_private(path: &Path) -> std::io::Result<()> {
     let mode = std::fs::metadata(path)?.permissions().mode();
-    if mode & 0o077 != 0 {
+    if mode & OTHERS != 0 {
         let is_own = path.join(LOCK).exists() || std::fs::read_dir(path)?.next().is_none();
         let taken = if is_own { restrict(path, 0o700) } else { Ok(()) };
         if !is_own || taken.is_err() {
@@ -97,7 +99,7 @@ fn keep_private(path: &Path) -> std::io::Result<()> {
 
 fn restrict(path: &Path, mode: u32) -> std::io::Result<()> {
     let found = std::fs::metadata(path)?.permissions().mode();
-    if found & 0o077 == 0 {
+    if found & OTHERS == 0 {
         return Ok(());
     }
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
