@@ -79,7 +79,7 @@ fn a_trial_says_what_would_change_and_changes_nothing() {
             "id": "gold-org",
             "before": hourly("gold-org", "gold", "org", 3),
             "after": policy,
-        }]})
+        }], "total": 1})
     );
     let plan = admin.put("/v1/tiers/new?dryRun=true", &json!({})).expect(200);
     assert_eq!(plan["changes"][0]["before"], Value::Null);
