@@ -4,8 +4,8 @@ use super::head::Length;
 
 /// The longest body that is read.
 pub(super) const MAX_BYTES: usize = 1024 * 1024;
-/// The longest a chunk's size line, with what else may stand on it, or a trailer may be.
-const MAX_LINE: usize = 4096;
+/// What a body may have beside its chunks in all: their extensions, and trailers. The longest line, too.
+const MAX_BESIDE: usize = 4096;
 
 /// Why a body can't be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +23,23 @@ pub(super) struct Chunks {
     pub(super) joined: Vec<u8>,
     /// How far the buffer has been read.
     at: usize,
-    /// The last chunk has been seen; trailers may follow, up to here.
-    trailers_from: Option<usize>,
+    expects: Expected,
+    /// Bytes of extensions and trailers so far.
+    beside: usize,
+}
+
+/// What comes next of a chunked body.
+#[derive(Debug, Default)]
+enum Expected {
+    /// A chunk's size.
+    #[default]
+    Size,
+    /// So much of a chunk.
+    Data(usize),
+    /// The end of a chunk.
+    End,
+    /// A trailer, or the end of all.
+    Trailer,
 }
 
 impl Chunks {
@@ -32,46 +47,75 @@ impl Chunks {
     pub(super) fn clear(&mut self) {
         self.joined.clear();
         self.at = 0;
-        self.trailers_from = None;
+        self.expects = Expected::Size;
+        self.beside = 0;
+    }
+
+    /// Takes out of a buffer what was joined of the body that begins at a place in it, so that nothing takes up memory
+    /// twice.
+    pub(super) fn take_out_joined(&mut self, buffer: &mut Vec<u8>, body_from: usize) {
+        buffer.drain(body_from..body_from + std::mem::take(&mut self.at));
     }
 
     fn join(&mut self, buffer: &[u8]) -> Result<Option<usize>, BodyError> {
-        while self.trailers_from.is_none() {
-            let Some((line, after)) = line(buffer, self.at)? else {
-                return Ok(None);
-            };
-            let size = chunk_size(line)?;
-            if self.joined.len() + size > MAX_BYTES {
-                return Err(BodyError::TooLarge);
+        loop {
+            match self.expects {
+                Expected::Size => {
+                    let Some((line, after)) = line(buffer, self.at)? else {
+                        return Ok(None);
+                    };
+                    let (size, extension) = chunk_size(line)?;
+                    self.has_beside(extension.len())?;
+                    if self.joined.len() + size > MAX_BYTES {
+                        return Err(BodyError::TooLarge);
+                    }
+                    self.at = after;
+                    self.expects = match size {
+                        0 => Expected::Trailer,
+                        size => Expected::Data(size),
+                    };
+                }
+                Expected::Data(left) => {
+                    let rest = &buffer[self.at..];
+                    let piece = &rest[..left.min(rest.len())];
+                    self.joined.extend_from_slice(piece);
+                    self.at += piece.len();
+                    if piece.len() < left {
+                        self.expects = Expected::Data(left - piece.len());
+                        return Ok(None);
+                    }
+                    self.expects = Expected::End;
+                }
+                Expected::End => match &buffer[self.at..] {
+                    [b'\r', b'\n', ..] => {
+                        self.at += 2;
+                        self.expects = Expected::Size;
+                    }
+                    [] | [b'\r'] => return Ok(None),
+                    _ => return Err(BodyError::Chunks),
+                },
+                Expected::Trailer => match line(buffer, self.at)? {
+                    None => return Ok(None),
+                    // It is asked again for the end if the request has to wait.
+                    Some((b"", after)) => return Ok(Some(after)),
+                    Some((trailer, after)) => {
+                        self.has_beside(after - self.at)?;
+                        if !is_field(trailer) {
+                            return Err(BodyError::Chunks);
+                        }
+                        self.at = after;
+                    }
+                },
             }
-            if size == 0 {
-                self.at = after;
-                self.trailers_from = Some(after);
-                break;
-            }
-            let Some(chunk) = buffer.get(after..after + size + 2) else {
-                return Ok(None);
-            };
-            let (data, end) = chunk.split_at(size);
-            if end != b"\r\n" {
-                return Err(BodyError::Chunks);
-            }
-            self.joined.extend_from_slice(data);
-            self.at = after + size + 2;
         }
-        self.skip_trailers(buffer)
     }
 
-    fn skip_trailers(&mut self, buffer: &[u8]) -> Result<Option<usize>, BodyError> {
-        let from = self.trailers_from.unwrap_or(self.at);
-        loop {
-            match line(buffer, self.at)? {
-                None => return Ok(None),
-                Some((b"", after)) => return Ok(Some(after)),
-                Some((_, after)) if after - from > MAX_LINE => return Err(BodyError::Chunks),
-                Some((_, after)) => self.at = after,
-            }
+    fn has_beside(&mut self, bytes: usize) -> Result<(), BodyError> {
+        self.beside += bytes;
+        if self.beside > MAX_BESIDE {
+            return Err(BodyError::Chunks);
         }
+        Ok(())
     }
 }
 
@@ -85,33 +129,47 @@ pub(super) fn take(length: Length, buffer: &[u8], chunks: &mut Chunks) -> Result
     }
 }
 
-/// The line that begins at a place, and where the next begins. Only CR LF ends a line.
+/// The line that begins at a place, and where the next begins. Only CR LF ends a line, and no other control character
+/// is in it but tabs.
 fn line(buffer: &[u8], at: usize) -> Result<Option<(&[u8], usize)>, BodyError> {
     let rest = &buffer[at..];
     match rest.iter().position(|byte| *byte == b'\n') {
-        Some(end) if end > MAX_LINE => Err(BodyError::Chunks),
+        Some(end) if end > MAX_BESIDE => Err(BodyError::Chunks),
         Some(end) => match rest[..end].strip_suffix(b"\r") {
-            Some(line) => Ok(Some((line, at + end + 1))),
-            None => Err(BodyError::Chunks),
+            Some(line) if line.iter().all(|byte| is_text(*byte)) => Ok(Some((line, at + end + 1))),
+            _ => Err(BodyError::Chunks),
         },
-        None if rest.len() > MAX_LINE => Err(BodyError::Chunks),
+        None if rest.len() > MAX_BESIDE => Err(BodyError::Chunks),
         None => Ok(None),
     }
 }
 
-/// A chunk's size: hexadecimal digits, then perhaps an extension, which means nothing here.
-fn chunk_size(line: &[u8]) -> Result<usize, BodyError> {
-    let digits = line
-        .split(|byte| *byte == b';')
-        .next()
-        .unwrap_or_default()
-        .trim_ascii_end();
-    let hexadecimal = !digits.is_empty() && digits.len() <= 8 && digits.iter().all(u8::is_ascii_hexdigit);
-    let text = std::str::from_utf8(digits)
+fn is_text(byte: u8) -> bool {
+    byte == b'\t' || (byte >= b' ' && byte != 0x7f)
+}
+
+/// A chunk's size, and the extension after it, which means nothing here: hexadecimal digits, then nothing or, perhaps
+/// after blanks, a semicolon.
+fn chunk_size(line: &[u8]) -> Result<(usize, &[u8]), BodyError> {
+    let end = line.iter().position(|byte| !byte.is_ascii_hexdigit());
+    let (digits, extension) = line.split_at(end.unwrap_or(line.len()));
+    let blanks = extension.iter().take_while(|byte| matches!(byte, b' ' | b'\t'));
+    let is_extension = extension.is_empty() || extension.get(blanks.count()) == Some(&b';');
+    let size = std::str::from_utf8(digits)
         .ok()
-        .filter(|_| hexadecimal)
+        .filter(|digits| (1..=8).contains(&digits.len()) && is_extension)
         .ok_or(BodyError::Chunks)?;
-    usize::from_str_radix(text, 16).map_err(|_| BodyError::Chunks)
+    let size = usize::from_str_radix(size, 16).map_err(|_| BodyError::Chunks)?;
+    Ok((size, extension))
+}
+
+/// Whether a line is a header's: a name, a colon, a value.
+fn is_field(line: &[u8]) -> bool {
+    let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+        return false;
+    };
+    let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
+    colon > 0 && line[..colon].iter().all(is_of_name)
 }
 
 #[cfg(test)]
@@ -161,6 +219,17 @@ mod tests {
             "\r\n",
             "fffffffff\r\n",
             " 3\r\nabc\r\n",
+            "3\r\r\nabc\r\n",
+            "3 \r\nabc\r\n",
+            "3\x0c\r\nabc\r\n",
+            "3;a\rb\r\nabc\r\n",
+            "3 a\r\nabc\r\n",
+            "0x3\r\nabc\r\n",
+            "0\r\njunk\r\n\r\n",
+            "0\r\n: a\r\n\r\n",
+            "0\r\n a: b\r\n\r\n",
+            "0\r\na : b\r\n\r\n",
+            "0\r\na: b\n\r\n",
         ] {
             assert_eq!(chunks(text), Err(BodyError::Chunks), "{text}");
         }
@@ -168,5 +237,25 @@ mod tests {
         assert_eq!(chunks(&"1".repeat(5000)), Err(BodyError::Chunks));
         let endless = format!("0\r\n{}", "a: b\r\n".repeat(1000));
         assert_eq!(chunks(&endless), Err(BodyError::Chunks));
+        let padded = "1;aaaaaaaaaaaaaaaa\r\nx\r\n".repeat(1000);
+        assert_eq!(chunks(&padded), Err(BodyError::Chunks));
+    }
+
+    #[test]
+    fn what_is_joined_need_not_stay_in_the_buffer() {
+        let text = b"HEAD3\r\nabc\r\n8 ; a=\"b\"\r\n01234567\r\n0\r\na: b\r\n\r\nnext";
+        let (mut buffer, mut chunks) = (b"HEAD".to_vec(), Chunks::default());
+        let mut most = 0;
+        let taken = text[4..].iter().find_map(|byte| {
+            buffer.push(*byte);
+            let taken = take(Length::Chunked, &buffer[4..], &mut chunks).unwrap();
+            if taken.is_none() {
+                chunks.take_out_joined(&mut buffer, 4);
+                most = most.max(buffer.len());
+            }
+            taken
+        });
+        assert_eq!((taken, chunks.joined.as_slice()), (Some(2), &b"abc01234567"[..]));
+        assert!(buffer.starts_with(b"HEAD\r\n") && most < 18, "{most}");
     }
 }

@@ -79,6 +79,9 @@ impl<'b> Head<'b> {
         else {
             return Err(Malformed::Syntax);
         };
+        if !ends_lines_by_crlf(&buffer[..size]) {
+            return Err(Malformed::Syntax);
+        }
         let (path, query) = split_target(target)?;
         let headers = request
             .headers
@@ -164,21 +167,51 @@ impl<'b> Head<'b> {
     }
 }
 
+/// Whether each line of a head ends as it must. A line feed by itself ends one for some readers and not for others.
+fn ends_lines_by_crlf(head: &[u8]) -> bool {
+    // One empty line may come before a request, which some clients send after the last one's body.
+    if head.first() == Some(&b'\n') || head.starts_with(b"\r\n\r\n") {
+        return false;
+    }
+    // Without a branch, so that it is done for many bytes at a time.
+    let pairs = head.iter().zip(head.get(1..).unwrap_or_default());
+    let bare = pairs.fold(0, |bare, (before, byte)| {
+        bare | (u8::from(*byte == b'\n') & u8::from(*before != b'\r'))
+    });
+    bare == 0
+}
+
 /// The path and the query of a target, which may come with scheme and authority as proxies are sent it.
 pub(super) fn split_target(target: &str) -> Result<(&str, Option<&str>), Malformed> {
-    let target = match authority_end(target.as_bytes()) {
-        None => target,
-        Some(end) if target[end..].starts_with('/') => &target[end..],
-        // There is no path, perhaps a query.
-        Some(end) => return Ok(("/", target[end..].strip_prefix('?'))),
-    };
-    if !target.starts_with('/') {
+    if target.contains('#') {
         return Err(Malformed::Target);
     }
+    let target = if target.starts_with('/') {
+        target
+    } else {
+        let (authority, rest) = split_absolute(target).ok_or(Malformed::Target)?;
+        if authority.is_empty() || authority.contains('@') {
+            return Err(Malformed::Target);
+        }
+        if !rest.starts_with('/') {
+            // There is no path, perhaps a query.
+            return Ok(("/", rest.strip_prefix('?')));
+        }
+        rest
+    };
     Ok(match target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (target, None),
     })
+}
+
+/// Authority and rest of a target with a scheme of HTTP's.
+fn split_absolute(target: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = target.split_once("://")?;
+    if !scheme.eq_ignore_ascii_case("http") && !scheme.eq_ignore_ascii_case("https") {
+        return None;
+    }
+    Some(rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len())))
 }
 
 /// Where the authority of a URI ends that begins with scheme and authority; `None` if it does not.
@@ -189,9 +222,10 @@ pub(super) fn authority_end(uri: &[u8]) -> Option<usize> {
     Some(scheme + 3 + length.unwrap_or(rest.len()))
 }
 
-/// Digits and nothing else, as the grammar has it: no sign, no list, no spaces within.
+/// Digits and nothing else: no sign, no list, no spaces within, and no zeros before it, which some take for octal.
 fn whole_number(value: &[u8]) -> Option<usize> {
-    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    let padded = value.len() > 1 && value.first() == Some(&b'0');
+    let digits = !value.is_empty() && !padded && value.iter().all(u8::is_ascii_digit);
     let text = std::str::from_utf8(value).ok().filter(|_| digits)?;
     // More than can be counted is too much, but it is one length.
     Some(text.parse().unwrap_or(usize::MAX))
@@ -233,6 +267,7 @@ mod tests {
             assert_eq!(split_target(target), Ok((path, query)), "{target}");
         }
         assert!(read("GET / HTTP/1.1\r\nHost").unwrap().is_none());
+        assert!(read("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap().is_some());
     }
 
     #[test]
@@ -268,7 +303,22 @@ mod tests {
                 "POST / HTTP/1.1\r\nHost: a\r\nExpect: tea\r\n\r\n",
                 Malformed::Expectation,
             ),
+            (
+                "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 01\r\n\r\n",
+                Malformed::Length,
+            ),
+            ("GET / HTTP/1.1\nHost: a\r\n\r\n", Malformed::Syntax),
+            ("GET / HTTP/1.1\r\nHost: a\n\r\n", Malformed::Syntax),
+            ("GET / HTTP/1.1\r\nHost: a\r\n\n", Malformed::Syntax),
+            ("GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", Malformed::Syntax),
+            ("\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Malformed::Syntax),
+            ("\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", Malformed::Syntax),
             ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", Malformed::Target),
+            ("GET ://a/ HTTP/1.1\r\nHost: a\r\n\r\n", Malformed::Target),
+            ("GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n", Malformed::Target),
+            ("GET http:///a HTTP/1.1\r\nHost: a\r\n\r\n", Malformed::Target),
+            ("GET http://b@a/ HTTP/1.1\r\nHost: a\r\n\r\n", Malformed::Target),
+            ("GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n", Malformed::Target),
             ("GET / HTTP/1.1\r\nHost : a\r\n\r\n", Malformed::Syntax),
             ("GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n", Malformed::Syntax),
             ("GET / HTTP/2.0\r\nHost: a\r\n\r\n", Malformed::Syntax),

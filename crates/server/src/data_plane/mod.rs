@@ -2,12 +2,14 @@
 //!
 //! A decision takes a few hundred nanoseconds, so here HTTP itself is the work. This plane therefore speaks
 //! HTTP/1.1 on its own buffers (docs/adr/0004-http-on-the-data-plane.md): on the threads of [`crate::workers`],
-//! [`connection`] reads requests and writes answers, [`head`] and [`body`] take them apart,
-//! and every route is a plain function from an [`Asked`] to a [`Reply`], in its [`Turn`].
+//! [`connection`] reads requests and writes answers, [`head`] and [`body`] take them apart, [`route`] says by the head
+//! alone who may ask what, and every route is a plain function from an [`Asked`] to a [`Reply`], in its [`Turn`]; but
+//! for [`batch`], which lets others come first now and then.
 
 mod authorize;
 mod batch;
 mod body;
+mod buffers;
 mod check;
 mod connection;
 mod desk;
@@ -15,11 +17,13 @@ mod forwarded;
 mod head;
 mod jwt;
 mod keyed;
+mod late;
 mod order;
 mod refund;
 mod reply;
 mod reserve;
 mod rls;
+mod route;
 mod series;
 mod settle;
 mod token;
@@ -46,20 +50,19 @@ pub(crate) use forwarded::{client_address, text, the_same};
 pub(crate) use jwt::Identity;
 pub use jwt::{Jwt, JwtFlags, JwtSettings};
 pub(crate) use keyed::{both, good_key, kept_until, refused};
+pub(crate) use late::{Late, decide_late, fill_gaps};
 pub(crate) use order::Order;
 pub(crate) use reserve::{Opened, good_ttl};
 pub(crate) use series::Series;
 pub use settle::Settled;
 pub(crate) use settle::{actual, no_room, not_open};
 pub use token::DataTokens;
-pub(crate) use turn::all;
 
-use batch::Progress;
 use connection::Connection;
 use head::Head;
 use reply::Reply;
-use token::Place;
-use turn::{Turn, Waits};
+use route::Single;
+use turn::{Turn, Waits, all};
 
 /// What the data plane needs to answer.
 pub struct DataPlane {
@@ -117,8 +120,6 @@ enum Unanswered {
     Problem(Problem),
     /// For the shared store or the ledger.
     Waits(Wait),
-    /// For the shared store, some requests of a batch.
-    AllWait(Progress),
 }
 
 impl From<Undecided> for Unanswered {
@@ -165,62 +166,33 @@ impl DataPlane {
     }
 
     /// Answers one request, or says what it waits for.
-    fn answer(&self, asked: &Asked<'_, '_>, turn: Option<Turn>, reply: &mut Reply) -> Option<Waits> {
+    fn answer(
+        &self,
+        route: Single,
+        asked: &Asked<'_, '_>,
+        turn: Option<Turn>,
+        reply: &mut Reply,
+    ) -> Option<Waits> {
         let turn = turn.unwrap_or_else(|| Turn::begin(&self.engine));
         let started = turn.started;
-        let answered = match asked.head.path {
-            "/v1/check" => self.post(asked, &turn, reply, check::answer),
-            reserve::PATH => self.post(asked, &turn, reply, reserve::answer),
-            "/v1/settle" => self.post(asked, &turn, reply, settle::answer),
-            "/v1/refund" => self.post(asked, &turn, reply, refund::answer),
-            "/v1/check/batch" => self.post(asked, &turn, reply, batch::answer),
-            authorize::PATH => match self.admit(asked.head, Place::Gateway) {
-                Ok(()) => authorize::answer(self, asked, &turn, reply),
-                Err(problem) => Err(problem.into()),
-            },
-            "/json" => self.post(asked, &turn, reply, rls::answer),
-            "/healthcheck" => {
-                rls::health(reply);
-                Ok(())
-            }
-            _ => Err(Problem::not_found().into()),
+        let answered = match route {
+            Single::Check => check::answer(self, asked, &turn, reply),
+            Single::Reserve => reserve::answer(self, asked, &turn, reply),
+            Single::Settle => settle::answer(self, asked, &turn, reply),
+            Single::Refund => refund::answer(self, asked, &turn, reply),
+            Single::Authorize => authorize::answer(self, asked, &turn, reply),
+            Single::Descriptors => rls::answer(self, asked, &turn, reply),
         };
         match answered {
             Ok(()) => {}
             Err(Unanswered::Waits(wait)) => return Some(turn.wait(wait)),
-            Err(Unanswered::AllWait(progress)) => return Some(turn.wait_for_all(progress)),
-            Err(Unanswered::Problem(problem)) => match (asked.head.path, problem.status) {
-                ("/v1/check" | reserve::PATH, 429) => check::refuse_too_many(asked, &problem, reply),
+            Err(Unanswered::Problem(problem)) => match (route, problem.status) {
+                (Single::Check | Single::Reserve, 429) => check::refuse_too_many(asked, &problem, reply),
                 _ => reply.problem(&problem),
             },
         }
         self.metrics.observe_request(Protocol::Http, started.elapsed());
         None
-    }
-
-    fn post(
-        &self,
-        asked: &Asked<'_, '_>,
-        turn: &Turn,
-        reply: &mut Reply,
-        answer: impl FnOnce(&Self, &Asked<'_, '_>, &Turn, &mut Reply) -> Result<(), Unanswered>,
-    ) -> Result<(), Unanswered> {
-        if let Err(problem) = self.admit(asked.head, Place::Caller) {
-            reply.problem(&problem);
-            reply.header("www-authenticate", b"Bearer");
-            return Ok(());
-        }
-        if asked.head.method == "POST" {
-            return answer(self, asked, turn, reply);
-        }
-        reply.problem(&Problem {
-            status: 405,
-            error: "method_not_allowed",
-            title: "Method not allowed",
-            detail: "This address takes POST.".into(),
-        });
-        reply.header("allow", b"POST");
-        Ok(())
     }
 
     pub(crate) fn trusts(&self, peer: IpAddr) -> bool {

@@ -14,7 +14,6 @@ use arc_swap::Guard;
 use tollgate_catalog::snapshot::Snapshot;
 use tollgate_core::Timestamp;
 
-use super::batch::Progress;
 use crate::clock;
 use crate::engine::{Done, Engine, Heard, Patience, Wait};
 use crate::reservations::{Claim, FleetClaim, Said, Settling, Undo};
@@ -32,8 +31,6 @@ pub(super) struct Turn {
     pub(super) now: Timestamp,
     /// When it arrived.
     pub(super) started: Instant,
-    /// How far a batch has come.
-    pub(super) progress: Cell<Option<Progress>>,
     /// Which of several attempts to decide it was waiting.
     pub(super) attempt: Cell<usize>,
     /// What it waited for.
@@ -62,8 +59,8 @@ pub(super) struct Underway {
 
 /// A turn that has to wait.
 pub(super) struct Waits {
-    /// What for; a batch knows that itself.
-    wait: Option<Wait>,
+    /// What for.
+    wait: Wait,
     turn: Turn,
 }
 
@@ -75,7 +72,6 @@ impl Turn {
             snapshot: Held::Borrowed(engine.snapshot()),
             now: clock::now(),
             started,
-            progress: Cell::new(None),
             attempt: Cell::new(0),
             answer: Cell::default(),
             underway: Cell::default(),
@@ -114,16 +110,7 @@ impl Turn {
     /// Breaks off until the store has been heard.
     pub(super) fn wait(self, wait: Wait) -> Waits {
         Waits {
-            wait: Some(wait),
-            turn: self.held(),
-        }
-    }
-
-    /// Breaks off until the store has been heard on all that a batch waits for.
-    pub(super) fn wait_for_all(self, progress: Progress) -> Waits {
-        self.progress.set(Some(progress));
-        Waits {
-            wait: None,
+            wait,
             turn: self.held(),
         }
     }
@@ -144,25 +131,14 @@ impl Waits {
     /// Waits for the answer, or until there will be none.
     pub(super) async fn heard(self) -> Turn {
         let mut turn = self.turn;
-        if let Some(wait) = self.wait {
-            let answer = wait.answer(&mut turn.patience).await;
-            turn.answer.set(Some(answer));
-        } else if let Some(mut progress) = turn.progress.take() {
-            let waits = progress.waits().into_iter();
-            let waits = waits.map(|(index, wait, mut patience)| async move {
-                (index, wait.answer(&mut patience).await, patience)
-            });
-            for (index, answer, patience) in all(waits).await {
-                progress.heard(index, answer, patience);
-            }
-            turn.progress.set(Some(progress));
-        }
+        let answer = self.wait.answer(&mut turn.patience).await;
+        turn.answer.set(Some(answer));
         turn
     }
 }
 
 /// What all of some futures come to.
-pub(crate) async fn all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
+pub(super) async fn all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut left: Vec<Pin<Box<_>>> = futures.map(Box::pin).collect();
     let mut ready = Vec::with_capacity(left.len());
     poll_fn(|context| {

@@ -16,12 +16,13 @@ use super::status::{malformed, status};
 use crate::answer::Problem;
 use crate::check_body::CheckMessage;
 use crate::clock;
-use crate::data_plane::{MAX_REQUESTS, Order, Series, all};
-use crate::engine::{Checked, Undecided, Wait};
+use crate::data_plane::{Late, MAX_REQUESTS, Order, Series, decide_late, fill_gaps};
+use crate::engine::{Checked, Undecided};
 use crate::wire::{Fields, write};
+use crate::workers::{STEPS, Turns};
 
-/// A check that is not decided yet: its place in the batch, and what it waits for if it was begun.
-type Late = (usize, Option<Wait>);
+/// To read a message of so many bytes is a turn of its own.
+const LONG_MESSAGE: usize = 8 * 1024;
 
 /// The checks of a `tollgate.v1.CheckLimitsRequest`.
 struct Batch<'m> {
@@ -32,8 +33,11 @@ struct Batch<'m> {
 }
 
 impl RateLimiter {
-    /// Decides a batch, from message to message.
-    pub(super) async fn check_batch(&self, message: &[u8]) -> Result<Bytes, Status> {
+    /// Decides a batch, from message to message, in turns with whatever else the thread has to do.
+    pub(super) async fn check_batch(&self, message: &[u8], turns: &Turns) -> Result<Bytes, Status> {
+        if message.len() > LONG_MESSAGE {
+            turns.take(STEPS as usize).await;
+        }
         let (snapshot, now) = (self.plane.engine.snapshot_full(), clock::now());
         // Everything is read before anything is charged.
         let (unusual, mut batch) = read(message)?;
@@ -44,94 +48,71 @@ impl RateLimiter {
                 status(Problem { detail, ..problem })
             })?;
         }
-        let count = batch.questions.len();
-        let mut out = message::begin(count * DECISION_BYTES);
-        // Where what is decided later belongs.
-        let mut gaps: Vec<usize> = Vec::new();
-        let mut late: Vec<Late> = Vec::new();
-        let mut order = Order::new(&snapshot, now);
-        let mut seen = Seen::default();
-        let mut series = Series::of(&self.plane, &snapshot, now);
-        for (place, (question, text)) in batch.questions.iter().zip(&batch.texts).enumerate() {
-            if !order.admits(&question.check, text) {
-                late.push((place, None));
-                gaps.push(out.len());
-                continue;
-            }
-            let headers = self.headers(question.with_headers);
-            let decided = series.decide(&question.check, question.commit, |checked| {
-                write::long_message(1, &mut out, |out| {
-                    write_decision(checked, headers, Some(&mut seen), out);
-                });
-            });
-            match decided {
-                Ok(()) => {}
-                Err(Undecided::Waits(wait)) => {
-                    order.waits(&question.check, text);
-                    late.push((place, Some(wait)));
-                    gaps.push(out.len());
-                }
-                Err(undecided) => write_no_decision(undecided, &mut out),
-            }
-        }
-        drop(series);
+        let mut out = message::begin(batch.questions.len() * DECISION_BYTES);
+        let decided = self.decide_at_once(&batch, (&snapshot, now), turns, &mut out);
+        let (late, gaps) = decided.await;
         if late.is_empty() {
             return Ok(message::end(out));
         }
-        let late = Box::pin(self.go_on(&batch, late, &snapshot, now)).await;
-        let mut whole = Vec::with_capacity(count * DECISION_BYTES);
-        let mut copied = 0;
-        for (gap, (_, item)) in gaps.into_iter().zip(late) {
-            whole.extend_from_slice(&out[copied..gap]);
-            whole.extend(item);
-            copied = gap;
-        }
-        whole.extend_from_slice(&out[copied..]);
-        Ok(message::end(whole))
+        let late = Box::pin(self.decide_late(&batch, late, (&snapshot, now))).await;
+        Ok(message::end(fill_gaps(&out, &gaps, late)))
     }
 
-    /// Decides what has to wait, and hands it back in order.
-    async fn go_on(
+    /// Writes what can be decided at once; hands back what can't, and where in the answer that belongs.
+    async fn decide_at_once(
         &self,
         batch: &Batch<'_>,
-        mut late: Vec<Late>,
-        snapshot: &Snapshot,
-        now: Timestamp,
-    ) -> Vec<(usize, Vec<u8>)> {
-        let mut decided = Vec::with_capacity(late.len());
-        while !late.is_empty() {
-            let mut order = Order::new(snapshot, now);
-            let (mut waiting, mut later) = (Vec::new(), Vec::new());
-            for (place, wait) in late {
-                let (question, text) = (&batch.questions[place], batch.texts[place]);
-                let (check, commit) = (&question.check, question.commit);
-                let begun = match wait {
-                    Some(wait) => Err(Undecided::Waits(wait)),
-                    None if order.admits(check, text) => self.plane.decide_now(snapshot, check, commit, now),
-                    None => {
-                        later.push((place, None));
-                        continue;
+        (snapshot, now): (&Snapshot, Timestamp),
+        turns: &Turns,
+        out: &mut Vec<u8>,
+    ) -> (Vec<Late>, Vec<usize>) {
+        let (mut late, mut gaps): (Vec<Late>, Vec<usize>) = (Vec::new(), Vec::new());
+        let mut order = Order::new(snapshot, now);
+        let mut seen = Seen::default();
+        let mut place = 0;
+        for questions in batch.questions.chunks(STEPS as usize) {
+            turns.take(questions.len()).await;
+            let mut series = Series::of(&self.plane, snapshot, now);
+            for (question, text) in questions.iter().zip(&batch.texts[place..]) {
+                if order.admits(&question.check, text) {
+                    let headers = self.headers(question.with_headers);
+                    let decided = series.decide(&question.check, question.commit, |checked| {
+                        write::long_message(1, out, |out| {
+                            write_decision(checked, headers, Some(&mut seen), out);
+                        });
+                    });
+                    match decided {
+                        Ok(()) => {}
+                        Err(Undecided::Waits(wait)) => {
+                            order.waits(&question.check, text);
+                            late.push((place, Some(wait)));
+                            gaps.push(out.len());
+                        }
+                        Err(undecided) => write_no_decision(undecided, out),
                     }
-                };
-                match begun {
-                    Err(Undecided::Waits(wait)) => {
-                        order.waits(check, text);
-                        waiting.push((place, wait));
-                    }
-                    checked => decided.push((place, self.item(question, checked))),
+                } else {
+                    late.push((place, None));
+                    gaps.push(out.len());
                 }
+                place += 1;
             }
-            let waiting = waiting.into_iter().map(|(place, wait)| async move {
-                let question = &batch.questions[place];
-                let (check, commit) = (&question.check, question.commit);
-                let checked = self.plane.decide_after(wait, snapshot, check, commit, now).await;
-                (place, self.item(question, checked))
-            });
-            decided.extend(all(waiting).await);
-            late = later;
         }
-        decided.sort_by_key(|(place, _)| *place);
-        decided
+        (late, gaps)
+    }
+
+    /// Decides what has to wait.
+    async fn decide_late(
+        &self,
+        batch: &Batch<'_>,
+        late: Vec<Late>,
+        (snapshot, now): (&Snapshot, Timestamp),
+    ) -> Vec<(usize, Vec<u8>)> {
+        let check = |place: usize| {
+            let question = &batch.questions[place];
+            (&question.check, batch.texts[place], question.commit)
+        };
+        let write = |place: usize, decided| self.item(&batch.questions[place], decided);
+        decide_late(&self.plane, late, (snapshot, now), check, write).await
     }
 
     /// An item of the answer.

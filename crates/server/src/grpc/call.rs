@@ -1,7 +1,7 @@
 //! A request over gRPC, from its head to its answer.
 
-use std::net::IpAddr;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -13,15 +13,19 @@ use http::{HeaderMap, Request, StatusCode};
 use tollgate_proto::Message;
 use tonic::Status;
 
+use super::client::{Client, Probe};
 use super::rate_limit_service::should_rate_limit;
 use super::status::malformed;
-use super::{BATCH_BYTES, Front, MESSAGE_BYTES, TIMEOUT, message, others, reply};
+use super::{
+    BATCH_BYTES, Front, MESSAGE_BYTES, PROBE_BYTES, PROBE_TIMEOUT, TIMEOUT, health, message, others, reply,
+};
 use crate::metrics::Protocol;
+use crate::workers::Holding;
 
 /// What is left to do for a request that has to wait.
 type Rest = Pin<Box<dyn Future<Output = ()>>>;
 
-/// What a request may ask for that decides.
+/// What a request may ask for that is answered by one message.
 #[derive(Debug, Clone, Copy)]
 enum Method {
     ShouldRateLimit,
@@ -30,6 +34,8 @@ enum Method {
     Reserve,
     Settle,
     Authorize,
+    /// Whether the server is there.
+    Health,
 }
 
 impl Method {
@@ -41,6 +47,7 @@ impl Method {
             "/tollgate.v1.RateLimiter/Reserve" => Self::Reserve,
             "/tollgate.v1.RateLimiter/Settle" => Self::Settle,
             "/envoy.service.auth.v3.Authorization/Check" => Self::Authorize,
+            "/grpc.health.v1.Health/Check" => Self::Health,
             _ => return None,
         })
     }
@@ -48,6 +55,7 @@ impl Method {
     fn most_bytes(self) -> usize {
         match self {
             Self::ShouldRateLimit => MESSAGE_BYTES,
+            Self::Health => PROBE_BYTES,
             _ => BATCH_BYTES,
         }
     }
@@ -59,72 +67,93 @@ impl Front {
         self: &Arc<Self>,
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
-        peer: IpAddr,
+        client: &Rc<Client>,
     ) -> Option<Rest> {
         let started = Instant::now();
         if let Err(refusal) = is_grpc(&request) {
             reply::refuse(&mut respond, refusal);
             return None;
         }
-        if let Err(status) = self.admit(&request) {
-            let _ = reply::send(&mut respond, Err(status));
-            return None;
-        }
-        let Ok(place) = self.places.clone().try_acquire_owned() else {
-            let status = Status::resource_exhausted("as many requests are under way as may be");
-            let _ = reply::send(&mut respond, Err(status));
-            return None;
+        let probe = match self.admit(&request, client) {
+            Ok(probe) => probe,
+            Err(status) => {
+                let _ = reply::send(&mut respond, Err(status));
+                return None;
+            }
         };
-        let front = self.clone();
         let patience = patience(request.headers());
         let Some(method) = Method::of(request.uri().path()) else {
-            return Some(Box::pin(async move {
-                let asked = others::ask(front.others.clone(), request);
-                let answer = tokio::select! {
-                    answer = tokio::time::timeout(patience, asked) => answer,
-                    () = gone(&mut respond) => return,
-                };
-                drop(place);
-                front.count(started);
-                let answer = answer.unwrap_or_else(|_| late().into_http());
-                let _ = others::send(answer, &mut respond).await;
-            }));
+            if probe.is_none() {
+                client.line.mark_known();
+            }
+            return Some(self.clone().stream(request, respond, probe, patience));
         };
         let (head, body) = request.into_parts();
-        let mut answer = Box::pin(front.answer(method, head.headers, body, peer));
+        let mut answer = Box::pin(self.clone().answer(method, head.headers, body, client.clone()));
         // Most have arrived whole and wait for nothing.
         let first = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if let Poll::Ready(answer) = first {
-            let large = reply::send(&mut respond, answer);
+            let unread = reply::send(&mut respond, answer);
             self.count(started);
-            return large.map(|message| -> Rest {
-                Box::pin(async move {
-                    let _ = reply::send_as_taken(&mut respond, message).await;
-                    drop(place);
-                })
-            });
+            return unread.map(|unread| -> Rest { Box::pin(unread.send(self.part_of_unread(client))) });
         }
-        let front = self.clone();
+        let (front, client) = (self.clone(), client.clone());
         Some(Box::pin(async move {
             let answer = tokio::select! {
                 answer = tokio::time::timeout(patience, answer) => answer.unwrap_or_else(|_| Err(late())),
                 () = gone(&mut respond) => return,
             };
-            let large = reply::send(&mut respond, answer);
+            drop(probe);
+            let unread = reply::send(&mut respond, answer);
             front.count(started);
-            if let Some(message) = large {
-                let _ = reply::send_as_taken(&mut respond, message).await;
+            if let Some(unread) = unread {
+                unread.send(front.part_of_unread(&client)).await;
             }
-            drop(place);
         }))
     }
 
-    /// Whether the caller may ask.
-    fn admit(&self, request: &Request<RecvStream>) -> Result<(), Status> {
-        // Health and reflection tell nobody anything, and are what is asked before there is a token.
-        if self.plane.tokens.is_none() || request.uri().path().starts_with("/grpc.") {
-            return Ok(());
+    /// Has a request answered by a service that streams.
+    fn stream(
+        self: Arc<Self>,
+        request: Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+        probe: Option<Probe>,
+        patience: Duration,
+    ) -> Rest {
+        let started = Instant::now();
+        // Who shows a token where one is needed may watch for as long as the server is there.
+        let known = || self.plane.tokens.is_some() && self.has_token(&request).is_ok();
+        let most = (probe.is_some() && !known()).then_some(PROBE_TIMEOUT);
+        Box::pin(async move {
+            let asked = others::ask(self.others.clone(), request);
+            let answer = tokio::select! {
+                answer = tokio::time::timeout(patience, asked) => answer,
+                () = gone(&mut respond) => return,
+            };
+            self.count(started);
+            let answer = answer.unwrap_or_else(|_| late().into_http());
+            let _ = others::send(answer, &mut respond, most).await;
+            drop(probe);
+        })
+    }
+
+    fn part_of_unread(&self, client: &Client) -> Holding {
+        self.bounds.unread.part_of(client.line.peer)
+    }
+
+    /// Lets a request through whose caller may ask. Health and reflection tell nobody anything, and are what is asked
+    /// before there is a token; whoever asks for them takes no place from those who have one.
+    fn admit(&self, request: &Request<RecvStream>, client: &Rc<Client>) -> Result<Option<Probe>, Status> {
+        if request.uri().path().starts_with("/grpc.") {
+            return client.probes(&self.bounds).map(Some);
         }
+        if self.plane.tokens.is_some() {
+            self.has_token(request)?;
+        }
+        Ok(None)
+    }
+
+    fn has_token(&self, request: &Request<RecvStream>) -> Result<(), Status> {
         let header = |name: &str| request.headers().get(name).map(http::HeaderValue::as_bytes);
         let admitted = self.plane.admit_caller(header);
         admitted.map_err(|problem| Status::unauthenticated(problem.detail))
@@ -135,21 +164,30 @@ impl Front {
         method: Method,
         headers: HeaderMap,
         mut body: RecvStream,
-        peer: IpAddr,
+        client: Rc<Client>,
     ) -> Result<Bytes, Status> {
-        let message = message::read(&headers, &mut body, method.most_bytes()).await?;
+        let message = message::read(&headers, &mut body, method.most_bytes(), &client).await?;
+        if matches!(method, Method::Health) {
+            return health::check(&message);
+        }
+        client.line.mark_known();
+        // From here on it is under way; before, only its client knows when it will be.
+        let _place = client.decides(&self.bounds.deciding, message.len())?;
         match method {
             Method::ShouldRateLimit => should_rate_limit(&self.plane, &message).await,
             Method::CheckLimit => self.limiter.check_message(&message).await,
-            Method::CheckLimits => self.limiter.check_batch(&message).await,
-            Method::Reserve | Method::Settle | Method::Authorize => {
-                Box::pin(self.answer_rare(method, &message, peer)).await
-            }
+            Method::CheckLimits => self.limiter.check_batch(&message, &client.line.turns).await,
+            _ => Box::pin(self.answer_rare(method, &message, client.line.peer)).await,
         }
     }
 
     /// What is asked less often goes by prost.
-    async fn answer_rare(&self, method: Method, message: &[u8], peer: IpAddr) -> Result<Bytes, Status> {
+    async fn answer_rare(
+        &self,
+        method: Method,
+        message: &[u8],
+        peer: std::net::IpAddr,
+    ) -> Result<Bytes, Status> {
         Ok(match method {
             Method::Reserve => message::framed(&self.limiter.reserve(decode(message)?).await?),
             Method::Settle => message::framed(&self.limiter.settle(decode(message)?).await?),

@@ -16,15 +16,18 @@ use h2::{Ping, PingPong, RecvStream};
 use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
+use super::client::Client;
 use super::gathered::Gathered;
 use super::{Front, HEADER_BYTES, KEEPALIVE, STREAMS, WINDOW_BYTES};
 use crate::serve::stopped;
 use crate::workers::Line;
 
-/// Requests that are answered before others of the thread have their turn.
-const TURN: usize = 64;
+/// Requests that are taken up together.
+const TOGETHER: usize = 64;
+/// How long a client that has just connected is listened to once the server stops: its request may be on its way.
+const FIRST_WORDS: Duration = Duration::from_secs(1);
 /// How long a client that is done has to take what was still to be said.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -42,42 +45,57 @@ pub(super) async fn serve(front: Arc<Front>, line: Line, stream: impl AsyncRead 
         shaken
     });
     let mut stop = front.stop.clone();
-    let (mut stopped, mut stopping) = (pin!(stopped(&mut stop)), false);
+    let mut end = front.stop.clone();
+    let too_late = async {
+        stopped(&mut end).await;
+        sleep(FIRST_WORDS).await;
+    };
     let shaken = tokio::select! {
         shaken = shaken => shaken,
-        // Who has said nothing yet is owed nothing.
-        () = &mut stopped => return,
+        // Who has said nothing by then is owed nothing.
+        () = too_late => return,
     };
     let Ok(mut connection) = shaken else {
         return;
     };
     line.lasts();
+    let client = Client::at(line);
+    let line = &client.line;
+    let (mut stopped, mut stopping) = (pin!(stopped(&mut stop)), false);
     let pings = connection.ping_pong();
     let heard = Cell::new(false);
     let mut left_alone = pin!(left_alone(pings, &heard));
     let mut underway = JoinSet::new();
     let mut arrived = Vec::new();
     loop {
+        line.rests(underway.is_empty());
         tokio::select! {
             biased;
-            goes_on = poll_fn(|context| take_up(&mut connection, &out, &mut arrived, context)) => {
+            goes_on = poll_fn(|context| take_up(&mut connection, (&out, line), &mut arrived, context)) => {
                 if !goes_on {
                     let _ = timeout(LAST_WORDS, poll_fn(|context| out.poll_send(context))).await;
                     return;
                 }
                 heard.set(true);
-                let is_full = arrived.len() == TURN;
+                line.rests(false);
                 for (request, respond) in arrived.drain(..) {
-                    if let Some(rest) = front.begin(request, respond, line.peer) {
+                    line.turns.spend(1);
+                    if let Some(rest) = front.begin(request, respond, &client) {
                         underway.spawn_local(rest);
                     }
                 }
-                if is_full {
-                    tokio::task::yield_now().await;
+                if line.turns.is_over() {
+                    // What was answered so far goes out first.
+                    let _ = poll_fn(|context| Poll::Ready(out.poll_send(context))).await;
+                    line.turns.next().await;
                 }
             }
             Some(_) = underway.join_next() => {}
             () = &mut stopped, if !stopping => {
+                stopping = true;
+                connection.graceful_shutdown();
+            }
+            () = poll_fn(|context| line.poll_leave(context)), if !stopping => {
                 stopping = true;
                 connection.graceful_shutdown();
             }
@@ -102,27 +120,43 @@ fn settings() -> Builder {
 /// Takes up the requests that have arrived, and sends what there is to say. Not so if the connection has ended.
 fn take_up<S: AsyncRead + AsyncWrite + Unpin>(
     connection: &mut Connection<Gathered<S>, Bytes>,
-    out: &Gathered<S>,
+    (out, line): (&Gathered<S>, &Line),
     arrived: &mut Vec<Arrived>,
     context: &mut Context<'_>,
 ) -> Poll<bool> {
-    while arrived.len() < TURN {
+    // A client that does not take what it is sent is not listened to, until it does or has no more time for that.
+    match send(out, line, context) {
+        Poll::Ready(true) => {}
+        ended_or_stalled => return ended_or_stalled,
+    }
+    while arrived.len() < TOGETHER {
         match connection.poll_accept(context) {
             Poll::Ready(Some(Ok(request))) => arrived.push(request),
             Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(false),
             Poll::Pending if arrived.is_empty() => {
-                return match out.poll_send(context) {
-                    Poll::Ready(Err(_)) => Poll::Ready(false),
-                    Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
+                line.turns.renew();
+                return match send(out, line, context) {
+                    Poll::Ready(false) => Poll::Ready(false),
+                    Poll::Ready(true) | Poll::Pending => Poll::Pending,
                 };
             }
             Poll::Pending => return Poll::Ready(true),
         }
     }
-    // More may go on arriving for as long as it likes: what was answered before is sent meanwhile.
+    Poll::Ready(true)
+}
+
+/// Sends what is laid down, and has the client's time for taking it run until all is sent. Not so if that can't be.
+fn send<S: AsyncWrite + Unpin>(out: &Gathered<S>, line: &Line, context: &mut Context<'_>) -> Poll<bool> {
     match out.poll_send(context) {
-        Poll::Ready(Err(_)) => Poll::Ready(false),
-        Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(true),
+        Poll::Ready(sent) => {
+            line.flows();
+            Poll::Ready(sent.is_ok())
+        }
+        Poll::Pending => {
+            line.stalls();
+            Poll::Pending
+        }
     }
 }
 

@@ -3,14 +3,17 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tokio::sync::watch;
 use tokio_stream::Stream;
+use tollgate_proto::Message;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_server::Health as Service;
 use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 
-use super::SERVICES;
+use super::status::malformed;
+use super::{SERVICES, message};
 use crate::serve::stopped;
 
 /// The service.
@@ -32,10 +35,7 @@ impl Service for Health {
         &self,
         request: Request<HealthCheckRequest>,
     ) -> Result<Response<HealthCheckResponse>, Status> {
-        match status_of(&request.get_ref().service) {
-            ServingStatus::ServiceUnknown => Err(Status::not_found("service not registered")),
-            status => Ok(Response::new(answer(status))),
-        }
+        checked(request.get_ref()).map(Response::new)
     }
 
     /// Unlike a check, a watch of a service that is not there goes on: it might come.
@@ -61,6 +61,19 @@ impl Stream for Watched {
         ready!(end.as_mut().poll(context));
         self.end = None;
         Poll::Ready(Some(Err(Status::unavailable("the server stops"))))
+    }
+}
+
+/// Answers a check from message to message: what is asked this often should wait for nothing.
+pub(super) fn check(message: &[u8]) -> Result<Bytes, Status> {
+    let request = HealthCheckRequest::decode(message).map_err(malformed)?;
+    Ok(message::framed(&checked(&request)?))
+}
+
+fn checked(request: &HealthCheckRequest) -> Result<HealthCheckResponse, Status> {
+    match status_of(&request.service) {
+        ServingStatus::ServiceUnknown => Err(Status::not_found("service not registered")),
+        status => Ok(answer(status)),
     }
 }
 

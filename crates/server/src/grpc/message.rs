@@ -1,35 +1,87 @@
 //! gRPC's framing of a request that has one message.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use bytes::{Buf, Bytes, BytesMut};
 use h2::RecvStream;
 use http::HeaderMap;
 use tollgate_proto::Message;
 use tonic::Status;
 
+use super::client::{Client, Unfinished};
+
 /// Before a message: whether it is compressed, and its length.
 const PREFIX: usize = 5;
 
 /// Reads the message of a request, of at most so many bytes.
-pub(super) async fn read(headers: &HeaderMap, body: &mut RecvStream, most: usize) -> Result<Bytes, Status> {
+pub(super) async fn read(
+    headers: &HeaderMap,
+    body: &mut RecvStream,
+    most: usize,
+    client: &Client,
+) -> Result<Bytes, Status> {
     refuse_compression(headers)?;
-    let Some(first) = next(body).await? else {
+    let mut arriving = Arriving {
+        body,
+        client,
+        unfinished: None,
+    };
+    let Some(first) = arriving.next(0).await? else {
         return Err(Status::internal("Missing request message."));
     };
     // What comes in one piece stays where it lies. A stream that ends gives back its part of the window by itself.
-    if body.is_end_stream() {
+    if arriving.body.is_end_stream() {
         return whole(first, most);
     }
-    release(body, &first);
+    arriving.release(&first);
     let mut gathered = BytesMut::from(first);
     loop {
         if let Some(length) = length(&gathered, most)? {
             one(gathered.len(), length)?;
         }
-        let Some(piece) = next(body).await? else {
+        let Some(piece) = arriving.next(gathered.len()).await? else {
             return whole(gathered.freeze(), most);
         };
-        release(body, &piece);
+        arriving.release(&piece);
         gathered.extend_from_slice(&piece);
+    }
+}
+
+/// A message on its way.
+struct Arriving<'c, 'b> {
+    body: &'b mut RecvStream,
+    client: &'c Client,
+    /// Counted from the moment in which it has to be waited for.
+    unfinished: Option<Unfinished<'c>>,
+}
+
+impl Arriving<'_, '_> {
+    /// The next piece, after so many bytes.
+    async fn next(&mut self, before: usize) -> Result<Option<Bytes>, Status> {
+        let piece = poll_fn(|context| match self.body.poll_data(context) {
+            Poll::Ready(piece) => Poll::Ready(Ok(piece)),
+            Poll::Pending => match self.counts(before) {
+                Ok(()) => Poll::Pending,
+                Err(status) => Poll::Ready(Err(status)),
+            },
+        });
+        let piece = piece.await?.transpose();
+        piece.map_err(|error| Status::cancelled(error.to_string()))
+    }
+
+    fn counts(&mut self, bytes: usize) -> Result<(), Status> {
+        let unfinished = match &mut self.unfinished {
+            Some(unfinished) => unfinished,
+            none => none.insert(self.client.waits_for_message()?),
+        };
+        unfinished.holds(bytes)
+    }
+
+    /// Lets the client send as much again.
+    fn release(&mut self, piece: &Bytes) {
+        // An error is a stream that has ended.
+        let _ = self.body.flow_control().release_capacity(piece.len());
     }
 }
 
@@ -87,17 +139,6 @@ fn refuse_compression(headers: &HeaderMap) -> Result<(), Status> {
             Err(status)
         }
     }
-}
-
-async fn next(body: &mut RecvStream) -> Result<Option<Bytes>, Status> {
-    let piece = body.data().await.transpose();
-    piece.map_err(|error| Status::cancelled(error.to_string()))
-}
-
-/// Lets the client send as much again.
-fn release(body: &mut RecvStream, piece: &Bytes) {
-    // An error is a stream that has ended.
-    let _ = body.flow_control().release_capacity(piece.len());
 }
 
 /// A buffer to append an answer's message to.

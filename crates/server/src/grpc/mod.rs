@@ -1,13 +1,14 @@
 //! The data plane over gRPC, on the threads of [`crate::workers`] (docs/adr/0012-grpc-without-a-framework.md).
 //!
-//! [`connection`] speaks HTTP/2 by the `h2` crate, [`call`] has a request answered, [`message`] and [`reply`] are gRPC's
-//! framing. Each service that decides is a file, with functions from message to message. [`others`] leads to services that
-//! stream, which are tonic's: Envoy's quotas, health and reflection. The latter two are for everybody who may connect; for
-//! all else a token is asked for as over HTTP.
+//! [`connection`] speaks HTTP/2 by the `h2` crate, [`call`] has a request answered, [`message`] and [`reply`] are
+//! gRPC's framing, [`client`] bounds what one connection takes up. Each service that decides is a file, with functions
+//! from message to message. [`others`] leads to services that stream, which are tonic's: Envoy's quotas, health and
+//! reflection. The latter two are for everybody who may connect; for all else a token is asked for as over HTTP.
 
 mod authorization;
 mod batch;
 mod call;
+mod client;
 mod connection;
 mod decision;
 mod gathered;
@@ -34,7 +35,7 @@ use tonic_health::pb::health_server::HealthServer;
 
 use crate::data_plane::DataPlane;
 use crate::tls::Address;
-use crate::workers::{self, Line};
+use crate::workers::{self, Budget, Line};
 use authorization::Authorization;
 use health::Health;
 use rate_limit_quota_service::RateLimitQuotaService;
@@ -43,20 +44,31 @@ pub use rate_limiter::RateLimiter;
 
 /// Streams that one connection may have open at a time.
 const STREAMS: u32 = 1024;
-/// Requests that may be under way at a time, those included that have not arrived whole: with the largest message
-/// this bounds what they take of the memory.
-const UNDER_WAY: usize = 2048;
+/// Requests that may be decided at a time: those that have arrived whole and wait for the shared store, say.
+const DECIDING: usize = 4096;
+/// Calls to health and reflection that may be open beyond the few that each connection has: in all, and of one peer.
+const PROBES: usize = 2048;
+const PROBES_OF_PEER: usize = 512;
+/// Bytes of answers that clients have not taken: in all, and those of one peer.
+const UNREAD_BYTES: usize = 256 * 1024 * 1024;
+const UNREAD_BYTES_OF_PEER: usize = 128 * 1024 * 1024;
+/// A message takes up so much before it counts towards the bounds for all of them.
+const UNCOUNTED_BYTES: usize = 16 * 1024;
 /// The largest message: that of a batch, and that of anything else.
 const BATCH_BYTES: usize = 1024 * 1024;
 const MESSAGE_BYTES: usize = 128 * 1024;
 /// The largest report, which has all buckets of an Envoy.
 const REPORT_BYTES: usize = 4 * 1024 * 1024;
+/// The largest message to health.
+const PROBE_BYTES: usize = 4 * 1024;
 /// The largest head of a request.
 const HEADER_BYTES: u32 = 16 * 1024;
 /// What a client may send before it is told that there is room for more.
 const WINDOW_BYTES: u32 = 1024 * 1024;
 /// How long a request may take, from its head to its answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a stream may be open that needs no token.
+const PROBE_TIMEOUT: Duration = Duration::from_mins(10);
 /// A connection on which nothing comes is asked after so long whether anybody is there.
 const KEEPALIVE: Duration = Duration::from_mins(1);
 
@@ -78,8 +90,15 @@ struct Front {
     limiter: RateLimiter,
     authorization: Authorization,
     others: Routes,
-    places: Arc<Semaphore>,
+    bounds: Bounds,
     stop: watch::Receiver<bool>,
+}
+
+/// What all connections together may take up, beside what each may.
+struct Bounds {
+    deciding: Semaphore,
+    probes: Arc<Budget>,
+    unread: Arc<Budget>,
 }
 
 impl Grpc {
@@ -93,7 +112,11 @@ impl Grpc {
             authorization: Authorization::new(plane.clone()),
             others: streaming(plane.clone(), stop.clone())?,
             plane,
-            places: Arc::new(Semaphore::new(UNDER_WAY)),
+            bounds: Bounds {
+                deciding: Semaphore::new(DECIDING),
+                probes: Budget::new(PROBES, PROBES_OF_PEER),
+                unread: Budget::new(UNREAD_BYTES, UNREAD_BYTES_OF_PEER),
+            },
             stop,
         })))
     }

@@ -1,16 +1,21 @@
 //! Services that are tonic's: those that stream.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{RecvStream, SendStream};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame};
+use tokio::time::timeout;
+use tonic::Status;
 use tonic::service::Routes;
 use tower::Service;
+
+use super::TIMEOUT;
 
 /// A request's body, as tonic takes it.
 struct Incoming(RecvStream);
@@ -46,10 +51,12 @@ pub(super) async fn ask(mut routes: Routes, request: Request<RecvStream>) -> Res
     }
 }
 
-/// Sends what they answer, as fast as the client takes it.
+/// Sends what they answer, as fast as the client takes it: each part of it within the time that any answer has, and all
+/// within what it may last, if that is given.
 pub(super) async fn send(
     answer: Response<tonic::body::Body>,
     respond: &mut SendResponse<Bytes>,
+    most: Option<Duration>,
 ) -> Result<(), h2::Error> {
     let (head, mut body) = answer.into_parts();
     let is_all = body.is_end_stream();
@@ -57,15 +64,29 @@ pub(super) async fn send(
     if is_all {
         return Ok(());
     }
+    let end = async {
+        match most {
+            Some(most) => tokio::time::sleep(most).await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut end = pin!(end);
     loop {
         let frame = tokio::select! {
             frame = body.frame() => frame,
             // The client does not want the rest.
             _ = std::future::poll_fn(|context| stream.poll_reset(context)) => return Ok(()),
+            () = &mut end => return stream.send_trailers(open_another()),
         };
         match frame {
             Some(Ok(frame)) => match frame.into_data().map_err(Frame::into_trailers) {
-                Ok(data) => send_all(&mut stream, data).await?,
+                Ok(data) => match timeout(TIMEOUT, send_all(&mut stream, data)).await {
+                    Ok(sent) => sent?,
+                    Err(_) => {
+                        stream.send_reset(h2::Reason::CANCEL);
+                        return Ok(());
+                    }
+                },
                 Err(Ok(trailers)) => return stream.send_trailers(trailers),
                 Err(Err(_)) => {}
             },
@@ -76,6 +97,15 @@ pub(super) async fn send(
             None => return stream.send_data(Bytes::new(), true),
         }
     }
+}
+
+/// What ends a stream that has been open for as long as it may.
+fn open_another() -> HeaderMap {
+    let status = Status::unavailable("the stream has been open for long: open another");
+    let mut trailers = HeaderMap::new();
+    // There is nothing in it that a header could not hold.
+    let _ = status.add_header(&mut trailers);
+    trailers
 }
 
 pub(super) async fn send_all(stream: &mut SendStream<Bytes>, mut data: Bytes) -> Result<(), h2::Error> {

@@ -7,42 +7,54 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use tonic::Status;
 
 use super::{TIMEOUT, others};
+use crate::workers::Holding;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const OK: HeaderValue = HeaderValue::from_static("0");
 
-/// An answer of so many bytes is kept for a client that does not take it. Streams have a bound, and so has what they keep.
-const SMALL_BYTES: usize = 16 * 1024;
-
-/// Sends a framed message, or why there is none; a large one is handed back, to be [sent as it is taken](send_as_taken). A
-/// client that has gone is told nothing.
-#[must_use]
-pub(super) fn send(respond: &mut SendResponse<Bytes>, answer: Result<Bytes, Status>) -> Option<Bytes> {
-    let _ = match answer {
-        Ok(message) if message.len() > SMALL_BYTES => return Some(message),
-        Ok(message) => send_message(respond, message),
-        Err(status) => respond.send_response(status.into_http(), true).map(drop),
-    };
-    None
-}
-
-fn send_message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
-    let mut stream = begin(respond)?;
-    stream.send_data(message, false)?;
-    end(&mut stream)
-}
-
-/// Sends a message as fast as the client takes it. One that does not is not waited for longer than for its question.
-pub(super) async fn send_as_taken(
-    respond: &mut SendResponse<Bytes>,
+/// An answer that its client has no room for yet.
+pub(super) struct Unread {
+    stream: SendStream<Bytes>,
     message: Bytes,
-) -> Result<(), h2::Error> {
+}
+
+/// Sends a framed message, or why there is none; what the client has no room for is handed back, to be sent as it is
+/// [taken](Unread::send). A client that has gone is told nothing.
+#[must_use]
+pub(super) fn send(respond: &mut SendResponse<Bytes>, answer: Result<Bytes, Status>) -> Option<Unread> {
+    match answer {
+        Ok(message) => send_message(respond, message).unwrap_or_default(),
+        Err(status) => {
+            let _ = respond.send_response(status.into_http(), true);
+            None
+        }
+    }
+}
+
+fn send_message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<Option<Unread>, h2::Error> {
     let mut stream = begin(respond)?;
-    match tokio::time::timeout(TIMEOUT, others::send_all(&mut stream, message)).await {
-        Ok(sent) => sent.and_then(|()| end(&mut stream)),
-        Err(_) => {
-            stream.send_reset(h2::Reason::CANCEL);
-            Ok(())
+    stream.reserve_capacity(message.len());
+    if stream.capacity() < message.len() {
+        return Ok(Some(Unread { stream, message }));
+    }
+    stream.send_data(message, false)?;
+    end(&mut stream)?;
+    Ok(None)
+}
+
+impl Unread {
+    /// Sends it as fast as the client takes it. One that does not is not waited for longer than for its question, and
+    /// not at all if the maximum is unread already.
+    pub(super) async fn send(self, mut holding: Holding) {
+        let Self { mut stream, message } = self;
+        if !holding.grow_to(message.len()) {
+            return stream.send_reset(h2::Reason::ENHANCE_YOUR_CALM);
+        }
+        match tokio::time::timeout(TIMEOUT, others::send_all(&mut stream, message)).await {
+            Ok(sent) => {
+                let _ = sent.and_then(|()| end(&mut stream));
+            }
+            Err(_) => stream.send_reset(h2::Reason::CANCEL),
         }
     }
 }

@@ -11,11 +11,17 @@ use super::parse;
 use super::reply::Reply;
 use super::throttle;
 use crate::clock;
-use crate::workers::Line;
+use crate::workers::{Holding, Line};
 
 /// Answers are sent once so much has piled up.
 const MAX_UNSENT: usize = 256 * 1024;
 const FIRST_BUFFER: usize = 16 * 1024;
+/// Commands that are one step of the connection's turn.
+const COMMANDS_OF_A_STEP: usize = 8;
+/// What a client that has shown no token where one is needed may send before its command is whole.
+const STRANGERS_BYTES: usize = 4 * 1024;
+/// A command takes up so much before it counts towards the bounds for all that are not whole.
+const UNCOUNTED_BYTES: usize = 16 * 1024;
 /// What a client that is told to go may still say, in reads.
 const LAST_READS: usize = 64;
 
@@ -31,6 +37,8 @@ enum Next {
     Read,
     /// Send, then go on.
     Send,
+    /// Send, then let others come first.
+    Turn,
     /// Send, then close.
     Close,
 }
@@ -45,18 +53,27 @@ impl Connection {
     pub(super) async fn serve(mut self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         let mut incoming = Vec::with_capacity(FIRST_BUFFER);
         let mut reply = Reply::with_capacity(FIRST_BUFFER);
+        let mut holding = self.line.part();
         self.line.idles();
         loop {
-            let begins = incoming.is_empty();
-            if !matches!(stream.read_buf(&mut incoming).await, Ok(1..)) {
+            // A command has so long from its first byte on, however often some more of it comes.
+            let more = if incoming.is_empty() {
+                let begins = self.line.read_idle(&mut stream, &mut incoming).await;
+                self.line.works();
+                begins
+            } else {
+                matches!(stream.read_buf(&mut incoming).await, Ok(1..))
+            };
+            if !more {
+                let _ = stream.shutdown().await;
                 return;
             }
-            // A command has so long from its first byte on, however often some more of it comes.
-            if begins {
-                self.line.works();
-            }
             loop {
-                let next = self.answer_all(&mut incoming, &mut reply).await;
+                let mut next = self.answer_all(&mut incoming, &mut reply).await;
+                if matches!(next, Next::Read) && !self.may_hold(incoming.len(), &mut holding) {
+                    reply.error("ERR Protocol error: too big command");
+                    next = Next::Close;
+                }
                 if !reply.bytes.is_empty() {
                     // Whoever does not read their answers has so long to take each of these writes.
                     self.line.works();
@@ -67,25 +84,43 @@ impl Connection {
                 }
                 match next {
                     Next::Send => {}
+                    Next::Turn => {
+                        self.line.turns.next().await;
+                        self.line.works();
+                    }
                     Next::Read => break,
                     Next::Close => return close(stream).await,
                 }
             }
             // A command that has begun has to come to its end in time; else nothing is owed.
             if incoming.is_empty() {
+                self.line.turns.renew();
                 self.line.idles();
                 incoming.shrink_to(FIRST_BUFFER);
+                reply.bytes.shrink_to(MAX_UNSENT);
             }
         }
+    }
+
+    /// True if so much of a command that is not whole may be held.
+    fn may_hold(&self, bytes: usize, holding: &mut Holding) -> bool {
+        if bytes <= UNCOUNTED_BYTES {
+            holding.clear();
+        }
+        let stranger = self.front.tokens.is_some() && !self.caller.known;
+        !(stranger && bytes > STRANGERS_BYTES) && (bytes <= UNCOUNTED_BYTES || holding.grow_to(bytes))
     }
 
     /// Answers every command that has arrived whole.
     async fn answer_all(&mut self, incoming: &mut Vec<u8>, reply: &mut Reply) -> Next {
         let (started, now) = (Instant::now(), clock::now());
-        let (mut taken, mut allowed, mut limited) = (0, 0, 0);
+        let (mut taken, mut answered, mut allowed, mut limited) = (0, 0, 0, 0);
         let next = loop {
             if reply.bytes.len() > MAX_UNSENT {
                 break Next::Send;
+            }
+            if self.line.turns.is_over() {
+                break Next::Turn;
             }
             let (words, size) = match parse::command(&incoming[taken..]) {
                 Ok(Some(command)) => command,
@@ -97,6 +132,10 @@ impl Connection {
                 }
             };
             taken += size;
+            answered += 1;
+            if answered % COMMANDS_OF_A_STEP == 0 {
+                self.line.turns.spend(1);
+            }
             // What it waits for from now on is not for more of itself to arrive.
             self.line.works();
             match self.front.answer(&words, &mut self.caller, reply) {
@@ -121,6 +160,9 @@ impl Connection {
             }
         };
         incoming.drain(..taken);
+        if taken > 0 && (self.caller.known || self.front.tokens.is_none()) {
+            self.line.mark_known();
+        }
         let metrics = &self.front.metrics;
         metrics.observe_throttles(allowed, limited, started.elapsed());
         next

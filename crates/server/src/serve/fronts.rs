@@ -1,6 +1,5 @@
 //! What the threads of the data plane speak.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,12 +10,12 @@ use crate::grpc::Grpc;
 use crate::resp::Resp;
 use crate::settings::Settings;
 use crate::tls::Handshakes;
-use crate::workers::{Limits, Protocol, Server};
+use crate::workers::{Limits, Listener, Protocol, Server};
 
 /// Serves all that is spoken.
 pub(super) fn serve_workers(
     settings: &Settings,
-    (http, grpc, resp): (TcpListener, TcpListener, Option<TcpListener>),
+    (http, grpc, resp): (Listener, Listener, Option<Listener>),
     (plane, speaks_grpc): (&Arc<DataPlane>, &Grpc),
     handshakes: Option<&Handshakes>,
     stopped: &watch::Receiver<bool>,
@@ -55,12 +54,7 @@ struct Starting<'a> {
 }
 
 impl Starting<'_> {
-    fn server(
-        &self,
-        listener: TcpListener,
-        limits: Limits,
-        speaks: &impl Protocol,
-    ) -> std::io::Result<Server> {
+    fn server(&self, listener: Listener, limits: Limits, speaks: &impl Protocol) -> std::io::Result<Server> {
         let handshakes = self.handshakes.cloned();
         Server::start(listener, self.threads, limits, speaks, handshakes, self.stopped)
     }

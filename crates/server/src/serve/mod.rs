@@ -3,7 +3,9 @@
 mod data_dir;
 mod database;
 mod fronts;
+mod inherited;
 mod listeners;
+mod open_files;
 mod signals;
 mod sweeps;
 
@@ -78,6 +80,7 @@ pub fn serve(settings: Settings) -> Result<(), String> {
         }
     };
     let listeners = Listeners::bind(&settings)?;
+    open_files::compare(&settings);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("control-plane")

@@ -12,6 +12,7 @@ use std::time::Duration;
 use rustls::ServerConnection;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -22,6 +23,9 @@ use crate::serve::stopped;
 
 /// How long a client may take over its handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long handshakes are still made once the server stops: whoever is in the middle of one may have sent a request.
+const LAST: Duration = Duration::from_secs(1);
 
 /// Where handshakes are made. Clones share the thread.
 #[derive(Clone)]
@@ -38,7 +42,7 @@ pub struct Session {
 }
 
 impl Handshakes {
-    /// Starts the thread, which ends when `stop` turns true.
+    /// Starts the thread, which ends a moment after `stop` has turned true.
     pub fn start(
         certificates: Arc<Certificates>,
         metrics: Arc<Metrics>,
@@ -49,7 +53,12 @@ impl Handshakes {
             .build()?;
         let thread = runtime.handle().clone();
         let name = std::thread::Builder::new().name("handshakes".to_owned());
-        name.spawn(move || runtime.block_on(stopped(&mut stop)))?;
+        name.spawn(move || {
+            runtime.block_on(async {
+                stopped(&mut stop).await;
+                tokio::time::sleep(LAST).await;
+            });
+        })?;
         Ok(Self {
             certificates,
             metrics,
@@ -64,6 +73,7 @@ impl Handshakes {
         let made = self
             .thread
             .spawn(tokio::time::timeout(PATIENCE, make(acceptor, stream)));
+        let _given_up = GivenUp(made.abort_handle());
         let error = match made.await {
             Ok(Ok(Ok(made))) => return Some(made),
             Ok(Ok(Err(error))) => error,
@@ -73,6 +83,15 @@ impl Handshakes {
         self.metrics.handshake_failed();
         tracing::debug!(address = ?at, %error, "a TLS handshake failed");
         None
+    }
+}
+
+/// Ends a handshake that nobody waits for any more.
+struct GivenUp(AbortHandle);
+
+impl Drop for GivenUp {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

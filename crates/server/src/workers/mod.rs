@@ -3,13 +3,18 @@
 //!
 //! What is spoken on a connection is a [`Protocol`]'s business.
 
+mod budget;
+mod complaints;
 mod door;
 mod line;
+mod places;
+mod turns;
 
 use std::cell::RefCell;
 use std::io;
 use std::net::TcpListener;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,10 +24,13 @@ use tokio::task::{AbortHandle, LocalSet};
 
 use crate::serve::stopped;
 use crate::tls::{Address, Handshakes};
-use door::{Arrived, Door};
-use line::{Shared, State};
+use door::{Arrived, Dealt, Door};
+use line::{Shared, State, Verdict};
+use places::Places;
 
+pub use budget::{Budget, Holding};
 pub use line::Line;
+pub use turns::{STEPS, Turns};
 
 /// What is spoken with clients.
 pub trait Protocol: Clone + Send + 'static {
@@ -52,6 +60,10 @@ pub struct Limits {
     pub header_bytes: usize,
     /// How long open requests are waited for at the end.
     pub drain: Duration,
+    /// Bytes of requests that have not arrived whole, of all clients together.
+    pub unfinished_bytes: usize,
+    /// The same of the clients at one address.
+    pub unfinished_bytes_of_peer: usize,
 }
 
 /// The worker's clock: deadlines are kept to within one of these.
@@ -72,8 +84,19 @@ impl Default for Limits {
             idle_timeout: Duration::from_mins(2),
             header_bytes: 32 * 1024,
             drain: Duration::from_secs(10),
+            unfinished_bytes: 128 * 1024 * 1024,
+            unfinished_bytes_of_peer: 32 * 1024 * 1024,
         }
     }
+}
+
+/// An address on which a server listens.
+#[derive(Debug)]
+pub struct Listener {
+    /// The socket, which is bound.
+    pub socket: TcpListener,
+    /// It stays open elsewhere when this process ends: what waits there is for the next one to accept.
+    pub outlasts: bool,
 }
 
 /// A running server.
@@ -88,20 +111,21 @@ impl Server {
     /// Serves on a bound listener until `stop` turns true, over TLS if there is something that makes handshakes.
     /// Must be called within a runtime, which accepts.
     pub fn start<P: Protocol>(
-        listener: TcpListener,
+        listener: Listener,
         threads: usize,
         limits: Limits,
         protocol: &P,
         handshakes: Option<Handshakes>,
         stop: &watch::Receiver<bool>,
     ) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let listener = tokio::net::TcpListener::from_std(listener)?;
+        listener.socket.set_nonblocking(true)?;
+        let socket = tokio::net::TcpListener::from_std(listener.socket)?;
+        let budget = Budget::new(limits.unfinished_bytes, limits.unfinished_bytes_of_peer);
         let mut workers = Vec::new();
         let mut senders = Vec::new();
         for number in 0..threads.max(1) {
             let (sender, receiver) = mpsc::channel(HANDOVER);
-            let (protocol, stop) = (protocol.clone(), stop.clone());
+            let (protocol, stop, budget) = (protocol.clone(), stop.clone(), budget.clone());
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()?;
@@ -110,6 +134,7 @@ impl Server {
                 let worker = Worker {
                     protocol,
                     shared: Rc::default(),
+                    budget,
                     connections: RefCell::default(),
                     limits,
                 };
@@ -118,9 +143,9 @@ impl Server {
             senders.push(sender);
         }
         let door = Door {
-            listener,
-            workers: senders,
-            most: limits.connections,
+            socket,
+            outlasts: listener.outlasts,
+            places: Places::new(limits.connections, senders),
             turns_away: limits.turns_away,
             handshakes: handshakes.map(|handshakes| (P::ADDRESS, handshakes)),
         };
@@ -140,32 +165,47 @@ impl Server {
 struct Worker<P> {
     protocol: P,
     shared: Rc<Shared>,
+    budget: Arc<Budget>,
+    /// The oldest first.
     connections: RefCell<Vec<(Rc<State>, AbortHandle)>>,
     limits: Limits,
 }
 
 impl<P: Protocol> Worker<P> {
-    async fn run(self, mut incoming: mpsc::Receiver<Arrived>, mut stop: watch::Receiver<bool>) {
+    async fn run(self, mut incoming: mpsc::Receiver<Dealt>, mut stop: watch::Receiver<bool>) {
+        let lane = self.shared.lane.clone();
+        tokio::task::spawn_local(async move { lane.keep().await });
         let mut clock = tokio::time::interval(TICK);
         loop {
             tokio::select! {
-                Some(arrived) = incoming.recv() => self.begin(arrived),
+                Some(dealt) = incoming.recv() => self.take(dealt),
                 _ = clock.tick() => self.tick(),
                 () = stopped(&mut stop) => break,
             }
         }
+        self.drain(incoming, clock).await;
+    }
+
+    /// Answers what clients have sent until they hear that it is over, and ends when nobody is there any more.
+    async fn drain(&self, mut incoming: mpsc::Receiver<Dealt>, mut clock: tokio::time::Interval) {
         self.shared.stopping.set(true);
+        for (state, _) in self.connections.borrow().iter() {
+            state.hurry(self.shared.tick.get());
+        }
         let deadline = tokio::time::Instant::now() + self.limits.drain;
+        let mut look = tokio::time::interval(Duration::from_millis(5));
+        let mut more = true;
         loop {
-            // A moment first, in which requests that have already arrived are taken up.
-            tokio::time::sleep(Duration::from_millis(5)).await;
-            for (state, task) in self.connections.borrow().iter() {
-                if state.idle.get() {
-                    task.abort();
-                }
+            tokio::select! {
+                // Those that were accepted before the end are served like any others.
+                dealt = incoming.recv(), if more => match dealt {
+                    Some(dealt) => self.take(dealt),
+                    None => more = false,
+                },
+                _ = clock.tick() => self.tick(),
+                _ = look.tick() => self.forget_ended(),
             }
-            self.forget_ended();
-            if self.connections.borrow().is_empty() {
+            if !more && self.connections.borrow().is_empty() {
                 return;
             }
             if tokio::time::Instant::now() >= deadline {
@@ -175,37 +215,37 @@ impl<P: Protocol> Worker<P> {
         }
     }
 
+    fn take(&self, dealt: Dealt) {
+        match dealt {
+            Dealt::Connection(arrived) => self.begin(arrived),
+            Dealt::MakeRoom(reply) => {
+                let _ = reply.send(self.make_room());
+            }
+        }
+    }
+
     fn begin(&self, arrived: Arrived) {
         let Arrived {
             stream,
             session,
-            slot,
+            place,
         } = arrived;
         let Ok(stream) = TcpStream::from_std(stream) else {
             return;
         };
         let _ = stream.set_nodelay(true);
         let Ok(peer) = stream.peer_addr() else { return };
-        let state = Rc::<State>::default();
-        // Its own deadlines begin with its first turn, which a tick may come before.
-        state
-            .deadline
-            .set(self.shared.tick.get() + ticks(self.limits.idle_timeout));
+        let state = Rc::new(State::begun(self.shared.tick.get(), &self.limits));
         let protocol = self.protocol.clone();
-        let line = Line {
-            shared: self.shared.clone(),
-            state: state.clone(),
-            limits: self.limits,
-            peer: peer.ip(),
-        };
+        let line = Line::new(&self.shared, &state, &self.budget, self.limits, peer.ip());
         // Two tasks of two types, so that a plain connection costs neither the memory nor the steps of TLS.
         let task = match session {
             None => tokio::task::spawn_local(async move {
-                let _slot = slot;
+                let _place = place;
                 protocol.serve(line, stream).await;
             }),
             Some(session) => tokio::task::spawn_local(async move {
-                let _slot = slot;
+                let _place = place;
                 if let Ok(stream) = session.take_up(stream).await {
                     protocol.serve(line, stream).await;
                 }
@@ -219,11 +259,31 @@ impl<P: Protocol> Worker<P> {
         let now = self.shared.tick.get() + 1;
         self.shared.tick.set(now);
         for (state, task) in self.connections.borrow().iter() {
-            if state.deadline.get() < now {
+            if state.at(now) == Verdict::Ends {
                 task.abort();
             }
         }
         self.forget_ended();
+    }
+
+    /// Ends the connection that is the least loss, if any is: the oldest that nobody was heard on who may ask, else the
+    /// one that has had no request for the longest time. Whoever is known and at a request is never ended for another.
+    fn make_room(&self) -> bool {
+        let now = self.shared.tick.get();
+        let connections = self.connections.borrow();
+        let mut open = connections.iter().filter(|(_, task)| !task.is_finished());
+        if let Some((state, task)) = open.clone().find(|(state, _)| state.is_silent(now)) {
+            state.leave(now);
+            task.abort();
+            return true;
+        }
+        let rests = |(state, _): &(Rc<State>, AbortHandle)| state.rests_since(now);
+        let longest = open.clone().filter_map(rests).min();
+        let longest = longest.and_then(|since| open.find(|(state, _)| state.rests_since(now) == Some(since)));
+        if let Some((state, _)) = longest {
+            state.leave(now);
+        }
+        longest.is_some()
     }
 
     fn forget_ended(&self) {

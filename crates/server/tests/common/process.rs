@@ -48,6 +48,19 @@ pub fn program(args: &[&str]) -> Command {
     command
 }
 
+/// The same, from a shell that does something first.
+pub fn program_after(shell: &str, args: &[&str]) -> Command {
+    let plain = program(args);
+    let mut command = Command::new("sh");
+    let script = format!("{shell}; exec \"$0\" \"$@\"");
+    command.args(["-c", &script]).arg(plain.get_program());
+    command
+        .args(plain.get_args())
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
 /// Runs the program without input.
 pub fn run(args: &[&str]) -> Finished {
     finish(program(args), "")

@@ -1,7 +1,8 @@
 //! A server of a test's own: its process, its ports, its directory.
 
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::http::{Answer, Ask};
-use super::process::program;
+use super::process::{program, program_after};
 use super::{DEADLINE, wait_for};
 
 /// What a server is started with.
@@ -25,6 +26,10 @@ pub struct Launch<'a> {
     pub files: &'a [(&'a str, &'a str)],
     /// Leave the three addresses to the environment or the configuration file.
     pub bare: bool,
+    /// What a shell does before it becomes the server.
+    pub shell: Option<&'a str>,
+    /// A socket that this shell has as its standard input.
+    pub socket: Option<TcpListener>,
 }
 
 /// A running server; killed when it goes out of scope.
@@ -56,7 +61,10 @@ impl Server {
     /// Starts a server and waits until it listens.
     pub fn launch(launch: &Launch<'_>) -> Self {
         let dir = TempDir::new().unwrap();
-        let mut command = program(&["serve"]);
+        let mut command = match launch.shell {
+            Some(shell) => program_after(shell, &["serve"]),
+            None => program(&["serve"]),
+        };
         command
             .current_dir(&dir)
             // Gone with the directory, however the server ends.
@@ -78,14 +86,13 @@ impl Server {
             }
         }
         command.args(launch.flags);
+        let socket = launch.socket.as_ref().map(|socket| socket.try_clone().unwrap());
+        command.stdin(socket.map_or_else(Stdio::null, |socket| OwnedFd::from(socket).into()));
         Self::spawn(command, dir)
     }
 
     fn spawn(mut command: Command, dir: TempDir) -> Self {
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let stderr = Arc::new(Mutex::new(String::new()));
         let (child, lines) = run(&mut command, &stderr);
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));

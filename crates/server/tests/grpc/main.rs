@@ -27,4 +27,6 @@ mod quota_stream;
 mod reservations;
 mod services;
 mod stack;
+mod strangers;
 mod tokens;
+mod turns;

@@ -185,6 +185,60 @@ fn a_head_that_is_unclear_is_refused() {
     assert!(answered.iter().all(|status| *status >= 400), "{answered:?}");
 }
 
+/// What some reader takes for something else than Tollgate could.
+#[test]
+fn a_lax_spelling_is_refused_and_nothing_after_it_is_read() {
+    let server = server();
+    let body = r#"{"orgId":"acme"}"#;
+    let plain = "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 16\r\n\r\n".to_owned() + body;
+    let chunked = |chunks: &str| post("Transfer-Encoding: chunked\r\n", chunks);
+    for request in [
+        // A line feed alone: after the request line, a header, the head, and before it.
+        plain.replacen("\r\n", "\n", 1),
+        plain.replace("x\r\n", "x\n"),
+        plain.replace("\r\n\r\n", "\r\n\n"),
+        plain.replace("\r\n", "\n"),
+        plain.replace("Host: x\r\n", "Host: x\r\nX: a\nTransfer-Encoding: chunked\r\n"),
+        format!("\n{plain}"),
+        "\n".repeat(1_000) + &plain,
+        "\r\n".repeat(1_000) + &plain,
+        // Lengths with zeros before them.
+        plain.replace("16", "0016"),
+        plain.replace("16", "016"),
+        // What stands by a chunk's size.
+        chunked(&format!("10\r\r\n{body}\r\n0\r\n\r\n")),
+        chunked(&format!("10\x0c\r\n{body}\r\n0\r\n\r\n")),
+        chunked(&format!("10 \r\n{body}\r\n0\r\n\r\n")),
+        chunked(&format!("0x10\r\n{body}\r\n0\r\n\r\n")),
+        chunked(&format!("10;a\rb\r\n{body}\r\n0\r\n\r\n")),
+        chunked(&format!("10;a\0b\r\n{body}\r\n0\r\n\r\n")),
+        chunked(&format!("10\n{body}\r\n0\r\n\r\n")),
+        // Trailers that are none.
+        chunked(&format!("10\r\n{body}\r\n0\r\njunk\r\n\r\n")),
+        chunked(&format!("10\r\n{body}\r\n0\r\n: x\r\n\r\n")),
+        chunked(&format!("10\r\n{body}\r\n0\r\nA: x\r\n folded\r\n\r\n")),
+        chunked(&format!("10\r\n{body}\r\n0\r\nA : x\r\n\r\n")),
+        chunked(&format!("10\r\n{body}\r\n0\r\nA: x\n\r\n")),
+        // Targets of nobody.
+        plain.replace("/v1/check", "://x/v1/check"),
+        plain.replace("/v1/check", "ftp://x/v1/check"),
+        plain.replace("/v1/check", "http:///v1/check"),
+        plain.replace("/v1/check", "http://user@x/v1/check"),
+        plain.replace("/v1/check", "/v1/check#there"),
+        plain.replace("/v1/check", "*"),
+        plain.replace("/v1/check", "x:80"),
+    ] {
+        let answered = statuses(&server, (request.clone() + &next()).as_bytes());
+        assert_eq!(answered, [400], "{request:?}");
+    }
+    assert_eq!(server.left("org", &json!({"orgId": "acme"})), 100);
+    // One empty line before a request is what some clients send after the last one's body.
+    assert_eq!(
+        statuses(&server, (plain + "\r\n" + &next()).as_bytes()),
+        [200, 200]
+    );
+}
+
 #[test]
 fn names_of_headers_are_read_in_any_case_and_values_trimmed() {
     let server = server();

@@ -8,11 +8,15 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod activation;
 mod admin;
 mod capacity;
 mod clients;
 mod ending;
 mod framing;
 mod metrics;
+mod open_files;
 mod settings;
 mod start;
+mod strangers;
+mod turns;
